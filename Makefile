@@ -1,0 +1,31 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check fast benchmarks clean
+
+demo: .venv/installed
+	$(BIN)/l2r demo
+
+test: check
+	$(BIN)/python -m pytest
+
+# Only the tests that take seconds.
+fast: .venv/installed
+	$(BIN)/python -m pytest -m "not slow"
+
+check: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.venv/installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet "uv>=0.5"
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable ".[all,dev]"
+	touch $@
+
+benchmarks: .venv/installed
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf .venv demo-run

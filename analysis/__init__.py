@@ -1,0 +1,1 @@
+"""Analysis of trade-offs: frontiers, tables, figures, the report."""

@@ -1,0 +1,1 @@
+"""Retrieval pipelines (arms): records, the arm contract, corpora, encoders, indexes."""

@@ -1,0 +1,119 @@
+"""The arm contract: what every retrieval pipeline declares and does.
+
+An arm is one retrieval pipeline: a view of the corpus (modality, granularity) and an architecture.
+``Arm.build`` writes an index folder, ``Arm.open`` opens it without rebuilding, ``Arm.rank``
+answers queries with labelled documents. ``arms.contract`` holds the tests that every arm passes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from arms.clock import StageClock
+from arms.corpora.corpus import Corpus
+from arms.errors import QueryError
+from arms.progress import Progress
+from arms.records import Architecture, Granularity, Modality, Ranking
+
+
+@dataclass(frozen=True, slots=True)
+class ArmKind:
+    """What a pipeline of the catalogue is, as data, so that planning a run loads no back end."""
+
+    name: str
+    modality: Modality
+    architecture: Architecture
+    granularities: tuple[Granularity, ...]
+    module: str
+    """Where its class ``PipelineArm`` lives, e.g. ``arms.pipelines.bm25``."""
+    requires: tuple[str, ...] = ()
+    """Importable packages of its back end."""
+    extra: str = ""
+    """The extra of ``learning-to-route`` that installs them."""
+    uses_encoder: bool = False
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArmSpec:
+    """One arm of a run. Its identity is ``name@granularity#encoder``, short where that is plain.
+
+    ``@document`` and the default encoder are left out: ``bm25``, ``text_dense@paragraph``,
+    ``text_dense#thenlper/gte-small``.
+    """
+
+    name: str
+    granularity: Granularity = "document"
+    encoder: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> str:
+        """The arm's name in labels, routers and reports."""
+        view = "" if self.granularity == "document" else f"@{self.granularity}"
+        return self.name + view + (f"#{self.encoder}" if self.encoder else "")
+
+    @property
+    def folder_name(self) -> str:
+        """The identity as one path component."""
+        return self.identity.replace("/", "--")
+
+
+class Arm(ABC):
+    """One opened retrieval pipeline. Arms are read-only and may be shared by threads."""
+
+    spec: ArmSpec
+
+    @classmethod
+    @abstractmethod
+    def build(cls, spec: ArmSpec, corpus: Corpus, index_root: Path, progress: Progress) -> None:
+        """Write ``index_root/<folder_name>/`` with ``arm.json`` last; do nothing if it is whole.
+
+        Arms that read other arms' indexes (rerank, fusion) build those first, in ``index_root``.
+        A killed build is continued, losing at most the chunk in flight.
+        """
+
+    @classmethod
+    @abstractmethod
+    def open(cls, spec: ArmSpec, corpus: Corpus, index_root: Path) -> Arm:
+        """Open the index; raise ``ArmIndexError`` if absent, unfinished or of another corpus."""
+
+    @abstractmethod
+    def rank_batch(self, queries: Sequence[str], k: int, clock: StageClock) -> list[Ranking]:
+        """Rank for checked queries; subclasses implement this, callers use :meth:`rank`."""
+
+    def rank(
+        self, queries: Sequence[str], k: int, clock: StageClock | None = None
+    ) -> list[Ranking]:
+        """Return one ranking of at most ``k`` distinct labelled documents per query.
+
+        Ordered by descending score, then ascending document id. Fewer than ``k`` come back only
+        when the arm found no more. The result for a query doesn't depend on its neighbours in the
+        batch, to the accuracy of float32 arithmetic.
+
+        Raises:
+            QueryError: a query is not text, or holds nothing but white space.
+            ValueError: ``k`` is below 1.
+        """
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        for query in queries:
+            check_query(query)
+        return self.rank_batch(queries, k, clock or StageClock()) if queries else []
+
+    def memory_bytes(self) -> int:
+        """Bytes of memory that the opened index holds, memory-mapped files included."""
+        return 0
+
+
+def check_query(query: str) -> str:
+    """Return ``query``; raise ``QueryError`` when it is not text or has no visible character."""
+    if not isinstance(query, str):
+        raise QueryError(f"a query must be text, got {type(query).__name__}")
+    if not query.strip():
+        raise QueryError("the query is empty; give at least one visible character")
+    return query

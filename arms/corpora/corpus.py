@@ -1,0 +1,63 @@
+"""What every reader yields: a corpus that can be walked any number of times, and a dataset."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from arms.records import Document, Qrels, Query
+
+
+class Corpus(ABC):
+    """A collection of documents, streamed: walking it keeps one document in memory at a time."""
+
+    name: str
+    language: str = "english"
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Document]:
+        """Yield the documents in their stored order, the same on every walk."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of documents."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over ids, titles and texts in order; an index records it."""
+        digest = hashlib.sha256()
+        for document in self:
+            for part in (document.doc_id, document.title, document.text):
+                digest.update(part.encode("utf-8", "surrogatepass"))
+                digest.update(b"\x00")
+        return digest.hexdigest()
+
+
+class MemoryCorpus(Corpus):
+    """A corpus held in memory: for tests, demos and small generated collections."""
+
+    def __init__(self, name: str, documents: Sequence[Document], language: str = "english") -> None:
+        self.name = name
+        self.language = language
+        self._documents = tuple(documents)
+
+    def __iter__(self) -> Iterator[Document]:
+        return iter(self._documents)
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A corpus with queries and judgements; what was dropped on reading stands in ``dropped``."""
+
+    name: str
+    corpus: Corpus
+    queries: tuple[Query, ...]
+    qrels: Qrels
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Problem kind → how many items lenient reading left out."""

@@ -1,0 +1,1 @@
+"""Encoders of text into vectors, one per text or one per token."""

@@ -1,0 +1,1 @@
+"""Indexes on disk: vectors, token vectors, words."""

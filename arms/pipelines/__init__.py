@@ -1,0 +1,1 @@
+"""Retrieval pipelines, one file each."""

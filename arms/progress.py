@@ -1,0 +1,80 @@
+"""One seam for progress bars: long work reports to it, a console draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Task(Protocol):
+    """One bar."""
+
+    def advance(self, amount: int = 1) -> None:
+        """Move the bar on by ``amount`` units of work."""
+
+
+class Progress(Protocol):
+    """A place where bars are shown."""
+
+    def task(self, description: str, total: int | None = None) -> _TaskContext:
+        """Open a bar for the length of a ``with`` block."""
+
+
+class _TaskContext(Protocol):
+    def __enter__(self) -> Task: ...
+    def __exit__(self, *exception: object) -> bool | None: ...
+
+
+class _SilentTask:
+    def advance(self, amount: int = 1) -> None:
+        """Do nothing."""
+
+
+class SilentProgress:
+    """Shows nothing; the default of every library call."""
+
+    @contextmanager
+    def task(self, description: str, total: int | None = None) -> Iterator[Task]:
+        """Open a bar that isn't drawn."""
+        yield _SilentTask()
+
+
+class ConsoleProgress:
+    """Draws bars with rich: description, count, elapsed and remaining time."""
+
+    @contextmanager
+    def task(self, description: str, total: int | None = None) -> Iterator[Task]:
+        """Open a bar on standard error."""
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+        from rich.progress import (
+            Progress as RichProgress,
+        )
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        )
+        with RichProgress(*columns, console=Console(stderr=True)) as bars:
+            yield _RichTask(bars, bars.add_task(description, total=total))
+
+
+class _RichTask:
+    def __init__(self, bars: object, task_id: object) -> None:
+        self._bars = bars
+        self._task_id = task_id
+
+    def advance(self, amount: int = 1) -> None:
+        """Move the drawn bar."""
+        self._bars.advance(self._task_id, amount)  # type: ignore[attr-defined]

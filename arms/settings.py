@@ -1,0 +1,62 @@
+"""The base of every settings class, and the settings of corpora and arms."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from arms.records import Granularity
+
+
+class Settings(BaseModel):
+    """Immutable settings; an unknown key is refused with the nearest known one named."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_unknown_keys(cls, given: Any) -> Any:
+        if isinstance(given, dict):
+            known = list(cls.model_fields)
+            for key in given:
+                if key not in known:
+                    near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
+                    hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
+                    raise ValueError(f"unknown key '{key}'; {hint}")
+        return given
+
+
+class DatasetSettings(Settings):
+    """One dataset of the suite: a corpus, its queries and its judgements."""
+
+    path: Path = Field(description="folder with corpus.jsonl, queries.jsonl and qrels/")
+    name: str | None = Field(default=None, description="default: the folder's name")
+    format: Literal["beir", "python-docs"] = "beir"
+    strict: bool = Field(default=True, description="refuse a corpus with problems; else drop them")
+    language: str = Field(default="english", description="of the text; picks BM25's stemmer")
+
+    @property
+    def dataset_name(self) -> str:
+        """The name used in labels, indexes and reports."""
+        return self.name or self.path.name
+
+
+class ArmSettings(Settings):
+    """One arm: which pipeline, over which view, with which options.
+
+    ``options`` are the pipeline's own settings and are checked by it (``l2r arms`` lists them).
+    """
+
+    arm: str = Field(description="a name of the catalogue, e.g. bm25, text_dense")
+    granularity: Granularity = "document"
+    encoder: str | None = Field(default=None, description="a Hugging Face id or folder")
+    only: tuple[str, ...] | None = Field(default=None, description="datasets that have this arm")
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_a_bare_name(cls, given: Any) -> Any:
+        return {"arm": given} if isinstance(given, str) else given

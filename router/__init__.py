@@ -1,0 +1,1 @@
+"""Routers: policies, the artifact on disk, selection and search."""

@@ -1,0 +1,50 @@
+"""``decisions.parquet``: what every policy decided on every labelled query.
+
+Written once by training, beside the router; analysis reads it and never refits anything.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from arms.atomic import atomic_file
+from arms.errors import RouterError
+
+DECISION_SCHEMA = pa.schema(
+    [
+        # router, tfidf, static:bm25, best_static, best_static_per_dataset, random_same_mix, ...
+        pa.field("policy", pa.string()),
+        pa.field("lam", pa.float64()),
+        pa.field("dataset", pa.string()),
+        pa.field("query_id", pa.string()),
+        # The split the query has in this evaluation: train, val or test of the fixed split, or
+        # cv0 … cv4 for grouped cross-validation, where the model never saw the query's group.
+        pa.field("split", pa.string()),
+        # str(router.policy.Plan): one arm, arms joined by "+" (fused) or ">" (cascade).
+        pa.field("plan", pa.string()),
+        # Of the chosen plan; null where a policy has none.
+        pa.field("probability", pa.float64()),
+        # Milliseconds the policy itself took; 0 for a static one.
+        pa.field("overhead_ms", pa.float64()),
+    ]
+)
+
+
+def write_decisions(table: pa.Table, path: Path) -> None:
+    """Write ``table`` atomically, cast to ``DECISION_SCHEMA``."""
+    with atomic_file(path) as temporary:
+        pq.write_table(table.select(DECISION_SCHEMA.names).cast(DECISION_SCHEMA), temporary)
+
+
+def read_decisions(path: Path) -> pa.Table:
+    """Read decisions; raise ``RouterError`` where the file or a column is missing."""
+    if not path.is_file():
+        raise RouterError(f"{path} is missing; run l2r train, which writes it beside the router")
+    table = pq.read_table(path)
+    missing = [name for name in DECISION_SCHEMA.names if name not in table.column_names]
+    if missing:
+        raise RouterError(f"{path} lacks the columns {', '.join(missing)}; rerun l2r train")
+    return table.select(DECISION_SCHEMA.names)

@@ -1,0 +1,1 @@
+"""Training of routers: reward targets, losses, Lightning modules, baselines."""
