@@ -5,12 +5,16 @@ from __future__ import annotations
 import difflib
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 from arms.arm import Arm, ArmKind, ArmSpec
+from arms.corpora.corpus import Corpus
 from arms.errors import MissingExtraError, SettingsError
+from arms.progress import Progress, SilentProgress
+from arms.records import Granularity
 from arms.settings import ArmSettings
 
-_BOTH = ("document", "paragraph")
+_BOTH: tuple[Granularity, ...] = ("document", "paragraph")
 
 KINDS: dict[str, ArmKind] = {
     kind.name: kind
@@ -121,3 +125,15 @@ def arm_class(name: str) -> type[Arm]:
         raise MissingExtraError(missing[0], kind.extra)
     loaded: type[Arm] = import_module(kind.module).PipelineArm
     return loaded
+
+
+def build_arm(
+    spec: ArmSpec, corpus: Corpus, index_root: Path, progress: Progress | None = None
+) -> None:
+    """Build the arm's index, and those it reads, in ``index_root``; do nothing where whole."""
+    arm_class(spec.name).build(spec, corpus, index_root, progress or SilentProgress())
+
+
+def open_arm(spec: ArmSpec, corpus: Corpus, index_root: Path) -> Arm:
+    """Open a built arm; raise ``ArmIndexError`` if its index is absent or of another corpus."""
+    return arm_class(spec.name).open(spec, corpus, index_root)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 
@@ -17,13 +17,8 @@ class Task(Protocol):
 class Progress(Protocol):
     """A place where bars are shown."""
 
-    def task(self, description: str, total: int | None = None) -> _TaskContext:
+    def task(self, description: str, total: int | None = None) -> AbstractContextManager[Task]:
         """Open a bar for the length of a ``with`` block."""
-
-
-class _TaskContext(Protocol):
-    def __enter__(self) -> Task: ...
-    def __exit__(self, *exception: object) -> bool | None: ...
 
 
 class _SilentTask:

