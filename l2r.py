@@ -1,0 +1,373 @@
+"""The console command ``l2r``: one YAML file describes a run, one command runs each stage.
+
+A stage's code is imported when its command is called, so that ``l2r --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from arms.corpora.corpus import Dataset
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+    help="Choose, query by query, which retrieval pipeline to run.",
+    epilog="Start with: l2r demo    One run, stage by stage: l2r index my.yaml, then oracle, "
+    "train, report.",
+)
+
+RunFile = Annotated[Path, typer.Argument(help="the YAML file that describes the run")]
+Lams = Annotated[
+    list[float] | None,
+    typer.Option("--lam", help="λ to train for; several may follow: --lam 0 0.1 0.3"),
+]
+
+
+@cache
+def _run_settings_class() -> Any:
+    """Compose the run's settings from each stage's own (imported late: this loads pydantic)."""
+    from pydantic import Field, field_validator
+
+    from analysis.settings import ReportSettings
+    from arms.settings import ArmSettings, DatasetSettings, Settings
+    from oracle.settings import OracleSettings
+    from training.settings import TrainingSettings
+
+    class RunSettings(Settings):
+        """One run; every field but ``corpus`` has a default."""
+
+        corpus: tuple[DatasetSettings, ...]
+        arms: tuple[ArmSettings, ...] = (
+            ArmSettings(arm="bm25"),
+            ArmSettings(arm="text_dense"),
+            ArmSettings(arm="text_rerank"),
+        )
+        oracle: OracleSettings = OracleSettings()
+        training: TrainingSettings = TrainingSettings()
+        report: ReportSettings = ReportSettings()
+        output: Path = Field(default=Path("runs"), description="index/, labels/, router/, report/")
+        seed: int = 42
+
+        @field_validator("corpus", mode="before")
+        @classmethod
+        def _accept_one_dataset(cls, given: Any) -> Any:
+            entries = given if isinstance(given, list | tuple) else [given]
+            return [{"path": entry} if isinstance(entry, str) else entry for entry in entries]
+
+    RunSettings.model_rebuild(
+        _types_namespace={
+            "Path": Path,
+            "DatasetSettings": DatasetSettings,
+            "ArmSettings": ArmSettings,
+            "OracleSettings": OracleSettings,
+            "TrainingSettings": TrainingSettings,
+            "ReportSettings": ReportSettings,
+        }
+    )
+    return RunSettings
+
+
+def parse_run(content: Any, source: str, base: Path) -> Any:
+    """Check a run's settings and resolve its relative paths against ``base``.
+
+    Raises:
+        SettingsError: with every problem of the file, each by its path in the file.
+    """
+    from pydantic import ValidationError
+
+    from arms.errors import SettingsError
+
+    if not isinstance(content, dict):
+        raise SettingsError(f"{source}: expected keys such as 'corpus:' and 'arms:', got {content}")
+    try:
+        run = _run_settings_class().model_validate(content)
+    except ValidationError as error:
+        problems = [
+            f"  {'.'.join(map(str, one['loc'])) or '(top level)'}: "
+            f"{one['msg'].removeprefix('Value error, ')}"
+            for one in error.errors()
+        ]
+        raise SettingsError("\n".join([f"{source} has problems:", *problems])) from error
+    corpus = tuple(
+        one.model_copy(update={"path": base / one.path.expanduser()}) for one in run.corpus
+    )
+    return run.model_copy(update={"corpus": corpus, "output": base / run.output.expanduser()})
+
+
+def read_run(path: Path) -> Any:
+    """Read and check the YAML file of a run."""
+    import yaml
+
+    from arms.errors import SettingsError
+
+    if not path.is_file():
+        raise SettingsError(f"{path} is not a file; give the YAML file of a run")
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not valid YAML: {error}") from error
+    return parse_run(content, str(path), path.parent)
+
+
+def read_datasets(run: Any) -> list[Dataset]:
+    """Read every dataset of the run; report the problems of all of them together."""
+    from arms.corpora.reader import read_dataset
+    from arms.errors import CorpusError
+
+    datasets, problems = [], []
+    for settings in run.corpus:
+        try:
+            datasets.append(read_dataset(settings))
+        except CorpusError as error:
+            problems.append(str(error))
+    if problems:
+        raise CorpusError("\n".join(problems))
+    return datasets
+
+
+def _progress() -> Any:
+    from arms.progress import ConsoleProgress
+
+    return ConsoleProgress()
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option(help="where everything is written")] = Path("demo-run"),
+) -> None:
+    """Go the whole way once on a built-in corpus, offline, and end with a report.
+
+    The corpus is Python's own documentation; sentences taken out of it and keywords are the
+    queries.  Example: l2r demo
+    """
+    import yaml
+
+    from arms.corpora.beir import write_beir
+    from arms.corpora.queries import make_queries
+    from arms.corpora.reader import read_corpus
+    from arms.settings import DatasetSettings
+
+    recipe = Path(__file__).parent / "training" / "recipes" / "demo.yaml"
+    content = yaml.safe_load(recipe.read_text(encoding="utf-8"))
+    made = output / "queries" / "python-docs"
+    if not made.is_dir():
+        source = DatasetSettings(path=Path("python-docs"), format="python-docs")
+        write_beir(make_queries(read_corpus(source), seed=42), made)
+    run = parse_run({**content, "corpus": str(made.resolve())}, str(recipe), Path())
+    run = run.model_copy(update={"output": output})
+    run_stages(run, read_datasets(run), ("oracle", "train", "report"))
+
+
+@app.command()
+def arms() -> None:
+    """List every arm: modality, granularity, architecture, back end, runnable here?"""
+    from rich.console import Console
+    from rich.table import Table
+
+    from arms.catalogue import KINDS, missing_packages
+
+    table = Table("arm", "modality", "granularity", "architecture", "back end", "runs here?", "")
+    for kind in KINDS.values():
+        missing = missing_packages(kind)
+        runs = f"no: pip install 'learning-to-route\\[{kind.extra}]'" if missing else "yes"
+        table.add_row(
+            kind.name,
+            kind.modality,
+            ", ".join(kind.granularities),
+            kind.architecture,
+            ", ".join(kind.requires) or "built in",
+            runs,
+            kind.summary,
+        )
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+
+
+@app.command()
+def queries(
+    run_file: RunFile,
+    per_document: Annotated[
+        float, typer.Option(help="queries of each sort per document; below 1: a share")
+    ] = 0.3,
+    seed: int = 42,
+) -> None:
+    """Make labelled queries from an unlabelled corpus, as BEIR folders that a run can name.
+
+    Example: l2r queries my.yaml
+    """
+    from arms.corpora.beir import write_beir
+    from arms.corpora.queries import make_queries
+    from arms.corpora.reader import read_corpus
+
+    run = read_run(run_file)
+    for settings in run.corpus:
+        dataset = make_queries(read_corpus(settings), seed=seed, per_document=per_document)
+        target = run.output / "queries" / settings.dataset_name
+        write_beir(dataset, target)
+        typer.echo(f"{len(dataset.queries)} queries over {len(dataset.corpus)} documents: {target}")
+    typer.echo("Name these folders under 'corpus:' to index, label and route over them.")
+
+
+@app.command()
+def index(run_file: RunFile) -> None:
+    """Build every arm's index over every dataset of the run; continues where it was stopped.
+
+    Example: l2r index my.yaml
+    """
+    from oracle.runner import build_indexes
+
+    run = read_run(run_file)
+    build_indexes(read_datasets(run), run.arms, run.output / "index", _progress())
+    typer.echo(f"indexes: {run.output / 'index'}")
+
+
+def run_stages(run: Any, datasets: list[Dataset], stages: tuple[str, ...]) -> None:
+    """Run the named stages (``oracle``, ``train``, ``report``) of one run, in that order."""
+    labels_folder, router_folder = run.output / "labels", run.output / "router"
+    if "oracle" in stages:
+        from oracle.runner import run_oracle
+
+        run_oracle(
+            datasets,
+            run.arms,
+            run.output / "index",
+            labels_folder,
+            run.oracle,
+            run.seed,
+            _progress(),
+        )
+        typer.echo(f"labels: {labels_folder}")
+    if "train" in stages:
+        from training.train import train_routers
+
+        texts = {
+            (dataset.name, query.query_id): query.text
+            for dataset in datasets
+            for query in dataset.queries
+        }
+        train_routers(labels_folder, texts, router_folder, run.training, _progress())
+        typer.echo(f"router: {router_folder}")
+    if "report" in stages:
+        from analysis.report import write_report
+
+        paths = write_report(labels_folder, router_folder, run.output / "report", run.report)
+        typer.echo(f"report: {paths.html}")
+
+
+@app.command()
+def oracle(run_file: RunFile) -> None:
+    """Run every arm on every query and record quality and latency: labels/. Resumes.
+
+    Example: l2r oracle my.yaml
+    """
+    run = read_run(run_file)
+    run_stages(run, read_datasets(run), ("oracle",))
+
+
+@app.command()
+def train(run_file: RunFile, lam: Lams = None) -> None:
+    """Train a router for each λ on the oracle's labels: router/.
+
+    Example: l2r train my.yaml --lam 0 0.1 0.3 0.5
+    """
+    run = read_run(run_file)
+    if lam:
+        training = type(run.training).model_validate({**run.training.model_dump(), "lams": lam})
+        run = run.model_copy(update={"training": training})
+    run_stages(run, read_datasets(run), ("train",))
+
+
+@app.command()
+def report(run_file: RunFile) -> None:
+    """Draw the Pareto report of a run: report/index.html, .md, .csv, .png.
+
+    Example: l2r report my.yaml
+    """
+    run_stages(read_run(run_file), [], ("report",))
+
+
+@app.command()
+def select(
+    router_folder: Annotated[Path, typer.Argument(help="the router/ folder of a run")],
+    query: Annotated[str, typer.Argument(help="the query's text")],
+    lam: Annotated[float, typer.Option(help="0 = quality only … 1 = latency only")] = 0.1,
+    k: Annotated[int, typer.Option(help="also search: return k documents (0: only select)")] = 0,
+    dataset: Annotated[str | None, typer.Option(help="which corpus of the run to search")] = None,
+) -> None:
+    """Choose the arm for one query, and say what to expect of it.
+
+    Example: l2r select runs/finance/router "operating margin in 2019?" --lam 0.1
+    """
+    from router import Router
+
+    router = Router.load(router_folder)
+    if k:
+        found = router.search(query, lam=lam, k=k, dataset=dataset)
+        choice = found.choice
+    else:
+        choice = router.select(query, lam=lam)
+    typer.echo(f"arm            {choice.arm}")
+    for arm, probability in sorted(choice.probabilities.items(), key=lambda one: -one[1]):
+        typer.echo(f"  {probability:.3f}        {arm}")
+    if choice.expected:
+        typer.echo(
+            f"expected       quality {choice.expected.quality:.3f}, "
+            f"latency {choice.expected.latency_ms:.1f} ms"
+        )
+    typer.echo(f"model of λ     {choice.lam_used:g}")
+    if k:
+        for doc_id, value in zip(found.ranking.doc_ids, found.ranking.scores, strict=True):
+            typer.echo(f"{value:10.4f}  {doc_id}")
+
+
+def spread_lam(arguments: list[str]) -> list[str]:
+    """Rewrite ``--lam 0 0.1 0.3`` as ``--lam 0 --lam 0.1 --lam 0.3``."""
+
+    def is_number(text: str) -> bool:
+        try:
+            float(text)
+        except ValueError:
+            return False
+        return True
+
+    spread: list[str] = []
+    for position, word in enumerate(arguments):
+        follows_lam = len(spread) >= 2 and spread[-2] == "--lam" and position > 0
+        if follows_lam and is_number(word) and is_number(spread[-1]):
+            spread += ["--lam", word]
+        else:
+            spread.append(word)
+    return spread
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the console command; print an expected error's message alone and exit with 1."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    words = spread_lam(list(sys.argv[1:] if arguments is None else arguments))
+    try:
+        app(words)
+    except BrokenPipeError:
+        sys.exit(0)
+    except KeyboardInterrupt:
+        typer.echo("stopped; run the same command again to continue", err=True)
+        sys.exit(130)
+    except Exception as error:
+        from arms.errors import RoutingError
+
+        if not isinstance(error, RoutingError):
+            raise
+        typer.echo(f"l2r: {error}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
