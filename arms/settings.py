@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from arms.errors import SettingsError
 from arms.records import Granularity
 
 
@@ -60,3 +62,25 @@ class ArmSettings(Settings):
     @classmethod
     def _accept_a_bare_name(cls, given: Any) -> Any:
         return {"arm": given} if isinstance(given, str) else given
+
+
+SettingsT = TypeVar("SettingsT", bound=Settings)
+
+
+def parse_options(settings: type[SettingsT], given: Mapping[str, Any], owner: str) -> SettingsT:
+    """Check a pipeline's own options; raise ``SettingsError`` naming ``owner`` and each problem."""
+    try:
+        return settings.model_validate(dict(given))
+    except ValidationError as error:
+        problems = "; ".join(
+            ": ".join(
+                part
+                for part in (
+                    ".".join(str(step) for step in problem["loc"]),
+                    problem["msg"].removeprefix("Value error, "),
+                )
+                if part
+            )
+            for problem in error.errors()
+        )
+        raise SettingsError(f"options of '{owner}': {problems}") from error

@@ -121,16 +121,20 @@ def _arrays(doc_ids: list[str], unit_counts: list[int]) -> dict[str, NDArray]:
     }
 
 
-def top_positions(scores: FloatArray, tie_rank: RowArray, k: int) -> NDArray[np.int64]:
+def top_positions(
+    scores: FloatArray, tie_rank: RowArray, k: int, above: float = -np.inf
+) -> NDArray[np.int64]:
     """Positions of the ``k`` highest of (n,) scores: score descending, tie rank ascending.
 
-    Exact where ties straddle the cut. Fewer than ``k`` positions when n is smaller.
+    Only scores greater than ``above`` count. Exact where ties straddle the cut.
     """
+    threshold = -np.inf
     if len(scores) > k:
         threshold = np.partition(scores, len(scores) - k)[len(scores) - k]
+    if threshold > above:
         candidates = np.flatnonzero(scores >= threshold)
     else:
-        candidates = np.arange(len(scores))
+        candidates = np.flatnonzero(scores > above)
     order = np.lexsort((tie_rank[candidates], -scores[candidates]))
     return candidates[order[:k]]
 
