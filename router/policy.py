@@ -43,6 +43,8 @@ class Policy(ABC):
     """The arms it chooses from, in column order."""
     lams: tuple[float, ...] | None
     """The λ it was trained for, ascending; None when it takes any λ."""
+    device: str = "cpu"
+    """Where its encoder runs, if it has one; set it before the first call."""
 
     @abstractmethod
     def probabilities(self, queries: Sequence[str], lam: float) -> FloatArray:
@@ -57,6 +59,9 @@ class Policy(ABC):
     def load(cls, folder: Path) -> Policy:
         """Read what :meth:`save` wrote; raise ``RouterError`` on a missing or unexpected key."""
 
+    def prepare(self, lam: float) -> None:  # noqa: B027 - most policies have nothing to load
+        """Load now what the first call at ``lam`` would load; many policies have nothing."""
+
     def nearest_lam(self, lam: float) -> float:
         """Return the λ whose model answers for ``lam``: the nearest trained one, ties downwards.
 
@@ -65,4 +70,5 @@ class Policy(ABC):
         value = check_lam(lam)
         if self.lams is None:
             return value
-        return min(self.lams, key=lambda trained: (abs(trained - value), trained))
+        # Rounded, so that 0.2 lies as far from 0.1 as from 0.3 in spite of binary fractions.
+        return min(self.lams, key=lambda trained: (round(abs(trained - value), 12), trained))

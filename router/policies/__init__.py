@@ -1,1 +1,35 @@
-"""Policies, one file each."""
+"""Policies, one file each; a policy's ``kind`` names its module, loaded when it is needed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from arms.errors import RouterError
+from router.policies.files import read_policy_json
+from router.policy import Policy
+
+KINDS: dict[str, str] = {
+    "static": "router.policies.static:StaticPolicy",
+    "tfidf": "router.policies.tfidf:TfidfPolicy",
+    "encoder": "router.policies.encoder:EncoderPolicy",
+}
+"""Kind → module and class."""
+
+
+def load_policy(folder: Path, device: str = "cpu") -> Policy:
+    """Load the policy in ``folder``; raise ``RouterError`` when it is damaged or of unknown kind.
+
+    Its back end (scikit-learn, torch) is loaded by ``Policy.prepare`` or by the first call.
+    """
+    kind = read_policy_json(folder)["kind"]
+    if kind not in KINDS:
+        raise RouterError(
+            f"{folder} holds a policy of kind '{kind}', known are {', '.join(KINDS)}; "
+            "install the release that wrote it"
+        )
+    module, _, name = KINDS[kind].partition(":")
+    policy_class: type[Policy] = getattr(import_module(module), name)
+    policy = policy_class.load(folder)
+    policy.device = device
+    return policy

@@ -1,0 +1,257 @@
+"""The router on disk: ``router.json`` and one folder per policy under ``policies/``.
+
+``RouterRecord`` *is* ``router.json``. A whole artifact is written at once: either all of it is
+there or none. Training writes ``decisions.parquet`` beside it afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from arms.atomic import atomic_folder, write_json
+from arms.errors import RouterError
+from router.policy import Policy
+
+FORMAT_VERSION = 1
+RECORD = "router.json"
+DECISIONS = "decisions.parquet"
+_RECORDED_PACKAGES = (
+    "learning-to-route",
+    "numpy",
+    "scikit-learn",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "peft",
+    "safetensors",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What held-out labels say of an arm at a λ: means over the queries counted."""
+
+    quality: float | None
+    """Mean quality in [0, 1]; None where nothing was held out."""
+    latency_ms: float | None
+    """Mean milliseconds of the arm itself, without the router's overhead."""
+    queries: int = 0
+    """How many held-out queries the means are over."""
+
+
+@dataclass(frozen=True)
+class RouterRecord:
+    """Everything a router knows beside its weights."""
+
+    arms: tuple[str, ...]
+    """A: identities of the arms it chooses from, in column order; ties go to the earlier one."""
+    default_policy: str
+    tau: float | None = None
+    """Temperature of the soft targets."""
+    lams: tuple[float, ...] = ()
+    """The λ it was trained for, ascending."""
+    encoder_id: str | None = None
+    encoder_revision: str | None = None
+    expected: Mapping[float, Mapping[str, Expected]] = field(default_factory=dict)
+    """λ → arm → what to expect from that arm; a λ or an arm may be absent."""
+    datasets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Dataset → the arms of A that it has."""
+    arm_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Arm → the options it was labelled with; those of its index where an arm is absent."""
+    overhead_ms: Mapping[str, float] = field(default_factory=dict)
+    """Policy → median milliseconds of deciding one query, serial and warm."""
+    training_metrics: Mapping[str, Any] = field(default_factory=dict)
+    """JSON content; numbers that are not finite are written as null."""
+    labels_hash: str | None = None
+    """Which oracle labels it was trained on."""
+    index: str | None = None
+    """The index root, relative to the router's folder or absolute; None = given on loading."""
+    library_versions: Mapping[str, str] = field(default_factory=dict)
+    policies: tuple[str, ...] = ()
+    """Names of the policies in the artifact; :func:`write_router` fills it in."""
+    format_version: int = FORMAT_VERSION
+
+    def __post_init__(self) -> None:
+        if not self.arms or len(set(self.arms)) != len(self.arms):
+            raise RouterError(
+                f"a router needs at least one arm and no arm twice, got {list(self.arms)}"
+            )
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of Python and of the installed packages a router depends on."""
+    versions = {"python": platform.python_version()}
+    for package in _RECORDED_PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def policy_folder(router_folder: Path, policy_name: str) -> Path:
+    """Return where the policy lies: its name as one path component under ``policies/``."""
+    safe = policy_name.replace("/", "--").replace(":", "..")
+    if not safe.strip(". ") or "\\" in safe or "\x00" in safe:
+        raise RouterError(f"a policy's name must be usable as a folder name, got {policy_name!r}")
+    return router_folder / "policies" / safe
+
+
+def write_router(
+    folder: Path,
+    record: RouterRecord,
+    policies: Iterable[Policy],
+    keep_decisions: bool = True,
+) -> RouterRecord:
+    """Write the artifact atomically, replacing the one there; return the record as written.
+
+    ``policies`` are saved under their names; ``record.policies`` is filled in, and
+    ``record.library_versions`` where empty. A ``decisions.parquet`` that lies in the folder is
+    carried over unless ``keep_decisions`` is False (a retrained router decides differently).
+
+    Raises:
+        RouterError: the default policy is not among ``policies``, a policy chooses from other
+            arms than the record's, or two policies share a name.
+    """
+    given = list(policies)
+    record = replace(
+        record,
+        policies=tuple(policy.name for policy in given),
+        library_versions=dict(record.library_versions) or library_versions(),
+    )
+    _check_policies(record, given)
+    with atomic_folder(folder) as temporary:
+        for policy in given:
+            target = policy_folder(temporary, policy.name)
+            target.mkdir(parents=True)
+            policy.save(target)
+        if keep_decisions and (folder / DECISIONS).is_file():
+            shutil.copyfile(folder / DECISIONS, temporary / DECISIONS)
+        write_json(temporary / RECORD, _to_json(record))
+    return record
+
+
+def update_record(folder: Path, record: RouterRecord) -> None:
+    """Replace ``router.json`` alone, atomically: policies and decisions stay as they are."""
+    present = read_router(folder)
+    if record.arms != present.arms:
+        raise RouterError(
+            f"{folder} has the arms {', '.join(present.arms)}; a new record can't change them to "
+            f"{', '.join(record.arms)}; retrain"
+        )
+    record = replace(record, policies=present.policies)
+    _check_default(record)
+    write_json(folder / RECORD, _to_json(record))
+
+
+def read_router(folder: Path) -> RouterRecord:
+    """Read ``router.json``; raise ``RouterError`` if it is absent, partial, damaged or newer."""
+    path = folder / RECORD
+    if not path.is_file():
+        raise RouterError(
+            f"{folder} is not a router: it holds no {RECORD}; give the folder that l2r train wrote"
+        )
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        found = content["format_version"]
+    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+        raise RouterError(f"{path} is damaged ({error}); rerun l2r train") from error
+    if found != FORMAT_VERSION:
+        raise RouterError(
+            f"{path} has format version {found}, this release reads {FORMAT_VERSION}; "
+            "install the release that wrote it, or rerun l2r train"
+        )
+    record = _from_json(content, path)
+    _check_default(record)
+    for name in record.policies:
+        if not (policy_folder(folder, name) / "policy.json").is_file():
+            raise RouterError(
+                f"{folder} lists the policy '{name}' and lacks its files; copy the whole folder, "
+                "or rerun l2r train"
+            )
+    return record
+
+
+def _check_default(record: RouterRecord) -> None:
+    if record.default_policy not in record.policies:
+        raise RouterError(
+            f"the default policy '{record.default_policy}' is not among the router's policies: "
+            f"{', '.join(record.policies) or 'none'}"
+        )
+
+
+def _check_policies(record: RouterRecord, policies: list[Policy]) -> None:
+    _check_default(record)
+    folders = {policy_folder(Path(), name) for name in record.policies}
+    if len(folders) != len(policies):
+        raise RouterError(f"two policies share a name: {', '.join(record.policies)}")
+    for policy in policies:
+        if policy.arms != record.arms:
+            raise RouterError(
+                f"policy '{policy.name}' chooses from {', '.join(policy.arms)}; the router's arms "
+                f"are {', '.join(record.arms)}, in this order"
+            )
+
+
+def _finite(content: Any) -> Any:
+    """Return JSON content with every number that is not finite replaced by None."""
+    if isinstance(content, Mapping):
+        return {str(key): _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    if isinstance(content, bool | int | str) or content is None:
+        return content
+    value = float(content)
+    return value if math.isfinite(value) else None
+
+
+def _to_json(record: RouterRecord) -> dict[str, Any]:
+    content = {entry.name: getattr(record, entry.name) for entry in fields(record)}
+    content["expected"] = [
+        {
+            "lam": float(lam),
+            "arm": arm,
+            "quality": expected.quality,
+            "latency_ms": expected.latency_ms,
+            "queries": int(expected.queries),
+        }
+        for lam, by_arm in record.expected.items()
+        for arm, expected in by_arm.items()
+    ]
+    content["lams"] = [float(lam) for lam in record.lams]
+    cleaned: dict[str, Any] = _finite(content)
+    return cleaned
+
+
+def _from_json(content: dict[str, Any], path: Path) -> RouterRecord:
+    known = {entry.name for entry in fields(RouterRecord)}
+    wrong = sorted(known ^ set(content))
+    if wrong:
+        raise RouterError(
+            f"{path} has missing or unexpected entries: {', '.join(wrong)}; rerun l2r train"
+        )
+    try:
+        expected: dict[float, dict[str, Expected]] = {}
+        for row in content["expected"]:
+            by_arm = expected.setdefault(float(row["lam"]), {})
+            by_arm[row["arm"]] = Expected(row["quality"], row["latency_ms"], row["queries"])
+        return RouterRecord(
+            **{
+                **content,
+                "arms": tuple(content["arms"]),
+                "lams": tuple(float(lam) for lam in content["lams"]),
+                "policies": tuple(content["policies"]),
+                "datasets": {name: tuple(arms) for name, arms in content["datasets"].items()},
+                "expected": expected,
+            }
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RouterError(f"{path} is damaged ({error!r}); rerun l2r train") from error

@@ -1,0 +1,235 @@
+"""The trained router: an encoder's query vector, and one linear layer per λ.
+
+Source: RetrievalRouter (arXiv 2608.25625), section 4.2. With LoRA, each λ has its adapter; with a
+frozen encoder, all λ share one embedding.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arms.encoders.resolve import DEFAULT_ENCODER, ResolvedEncoder, resolve
+from arms.errors import MissingExtraError, RouterError
+from router.policies.files import (
+    ascending_lams,
+    lam_folder_name,
+    read_arrays,
+    read_policy_json,
+    write_arrays,
+    write_policy_json,
+)
+from router.policy import FloatArray, Policy
+
+if TYPE_CHECKING:
+    from router.query_encoder import Dtype, QueryEncoder
+
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+
+
+@dataclass(frozen=True)
+class LinearHead:
+    """Logits of A arms from a query vector of length d."""
+
+    weight: NDArray[np.float32]
+    """(A, d)."""
+    bias: NDArray[np.float32]
+    """(A,)."""
+
+    def probabilities(self, embeddings: NDArray[np.float32]) -> FloatArray:
+        """(n, A) softmax over the arms, in float64, from embeddings (n, d)."""
+        logits = embeddings.astype(np.float64) @ self.weight.T.astype(np.float64) + self.bias
+        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
+        rows: FloatArray = exponentials / exponentials.sum(axis=1, keepdims=True)
+        return rows
+
+
+class EncoderPolicy(Policy):
+    """A softmax over arms from the query's text.
+
+    Args:
+        name: in reports, e.g. ``router``.
+        arms: the arms to choose from, in column order.
+        heads: λ → linear head.
+        encoder: a Hugging Face id, a local folder, None for the offline all-MiniLM-L6-v2, or
+            what one of these was resolved to (ignored beside ``query_encoder``).
+            Only its id and revision are stored, never its weights.
+        adapters: λ → folder of a LoRA adapter; all λ of ``heads``, or None for a frozen encoder.
+        max_tokens: queries are cut there.
+        dtype: of the encoder.
+        query_encoder: the frozen base encoder, where the caller has loaded it already.
+
+    Raises:
+        RouterError: heads or adapters don't fit together.
+    """
+
+    kind: ClassVar[str] = "encoder"
+
+    def __init__(
+        self,
+        name: str,
+        arms: Sequence[str],
+        heads: Mapping[float, LinearHead],
+        encoder: str | ResolvedEncoder | None = None,
+        adapters: Mapping[float, Path] | None = None,
+        max_tokens: int = 128,
+        dtype: Dtype = "float32",
+        query_encoder: QueryEncoder | None = None,
+    ) -> None:
+        self.name = name
+        self.arms = tuple(arms)
+        self.lams = ascending_lams(heads)
+        self.max_tokens, self.dtype = max_tokens, dtype
+        given = query_encoder.resolved if query_encoder else encoder
+        self._resolved = given if isinstance(given, ResolvedEncoder) else resolve(given)
+        self._heads = {float(lam): head for lam, head in heads.items()}
+        self._adapters = {float(lam): Path(path) for lam, path in (adapters or {}).items()}
+        self._base = query_encoder
+        self._adapted: dict[float, QueryEncoder] = {}
+        self._lock = threading.Lock()
+        self._check()
+
+    def _check(self) -> None:
+        if self._adapters and set(self._adapters) != set(self._heads):
+            raise RouterError(
+                f"policy '{self.name}' needs an adapter for every lam or none: heads for "
+                f"{sorted(self._heads)}, adapters for {sorted(self._adapters)}"
+            )
+        dims = {head.weight.shape[1:] for head in self._heads.values()}
+        n_arms = len(self.arms)
+        fits = all(
+            head.weight.ndim == 2 and len(head.weight) == n_arms and head.bias.shape == (n_arms,)
+            for head in self._heads.values()
+        )
+        if not fits or len(dims) != 1:
+            shapes = {lam: head.weight.shape for lam, head in self._heads.items()}
+            raise RouterError(
+                f"policy '{self.name}' needs heads of one shape over {n_arms} arms, got {shapes}"
+            )
+
+    @property
+    def encoder_id(self) -> str:
+        """The encoder's id, as stored."""
+        return self._resolved.encoder_id
+
+    @property
+    def encoder_revision(self) -> str:
+        """The encoder's revision: a commit, or the hash of a local folder's weights."""
+        return self._resolved.revision
+
+    def prepare(self, lam: float) -> None:
+        """Load torch, the encoder and, with LoRA, the adapter of the nearest λ."""
+        self._encoder_for(self.nearest_lam(lam))
+
+    def embed(self, queries: Sequence[str], lam: float) -> NDArray[np.float32]:
+        """(len(queries), d): what the head of the nearest λ sees."""
+        return self._encoder_for(self.nearest_lam(lam)).embed(queries)
+
+    def probabilities(self, queries: Sequence[str], lam: float) -> FloatArray:
+        """(len(queries), len(arms)) rows that sum to 1; one batch through the encoder."""
+        return self.probabilities_from(self.embed(queries, lam), lam)
+
+    def probabilities_from(self, embeddings: NDArray[np.float32], lam: float) -> FloatArray:
+        """(n, len(arms)) from embeddings (n, d) of :meth:`embed` at the same λ."""
+        return self._heads[self.nearest_lam(lam)].probabilities(embeddings)
+
+    def _encoder_for(self, trained: float) -> QueryEncoder:
+        ready = self._adapted.get(trained) if self._adapters else self._base
+        if ready is not None:
+            return ready
+        with self._lock:
+            if self._base is None:
+                self._base = self._load_base()
+            if not self._adapters:
+                return self._base
+            if trained not in self._adapted:
+                self._adapted[trained] = self._base.with_adapter(self._adapters[trained])
+            return self._adapted[trained]
+
+    def _load_base(self) -> QueryEncoder:
+        try:
+            from router.query_encoder import QueryEncoder
+        except ImportError as error:
+            raise MissingExtraError("torch", "serve") from error
+        base = QueryEncoder(self._resolved, self.max_tokens, self.dtype, self.device)
+        wanted = next(iter(self._heads.values())).weight.shape[1]
+        if base.dim != wanted:
+            raise RouterError(
+                f"policy '{self.name}' has heads for vectors of length {wanted}; the encoder "
+                f"'{self.encoder_id}' gives {base.dim}: it is another model than in training"
+            )
+        return base
+
+    def save(self, folder: Path) -> None:
+        """Write ``policy.json`` and, per λ, ``head.safetensors`` and perhaps ``adapter/``."""
+        content = {
+            "name": self.name,
+            "arms": list(self.arms),
+            "lams": list(self.lams or ()),
+            "encoder": self.encoder_id,
+            "encoder_revision": self.encoder_revision,
+            "max_tokens": self.max_tokens,
+            "dtype": self.dtype,
+            "adapters": bool(self._adapters),
+        }
+        write_policy_json(folder, self.kind, content)
+        for lam, head in self._heads.items():
+            target = folder / lam_folder_name(lam)
+            write_arrays(target / "head.safetensors", {"weight": head.weight, "bias": head.bias})
+            if self._adapters:
+                (target / "adapter").mkdir()
+                for name in ADAPTER_FILES:
+                    shutil.copyfile(self._adapters[lam] / name, target / "adapter" / name)
+
+    @classmethod
+    def load(cls, folder: Path) -> EncoderPolicy:
+        """Read what :meth:`save` wrote; the encoder itself is loaded by :meth:`prepare`.
+
+        Raises:
+            RouterError: weights are missing, unexpected or of another shape, or the encoder found
+                here has another revision than the one trained with.
+        """
+        keys = ("name", "arms", "lams", "encoder", "encoder_revision", "max_tokens", "dtype")
+        content = read_policy_json(folder, (*keys, "adapters"))
+        n_arms = len(content["arms"])
+        folders = {float(lam): folder / lam_folder_name(lam) for lam in content["lams"]}
+        heads = {
+            lam: LinearHead(
+                **read_arrays(
+                    path / "head.safetensors", {"weight": (n_arms, None), "bias": (n_arms,)}
+                )
+            )
+            for lam, path in folders.items()
+        }
+        adapters = {lam: path / "adapter" for lam, path in folders.items()}
+        return cls(
+            content["name"],
+            content["arms"],
+            heads,
+            _same_encoder(content["encoder"], content["encoder_revision"]),
+            adapters if content["adapters"] else None,
+            content["max_tokens"],
+            content["dtype"],
+        )
+
+
+def _same_encoder(encoder: str, trained_with: str) -> ResolvedEncoder:
+    """Find the encoder trained with: of a Hugging Face id its very commit, of a folder its hash."""
+    is_folder = encoder.startswith((".", "/", "~")) or Path(encoder).is_dir()
+    if encoder != DEFAULT_ENCODER and not is_folder:
+        return ResolvedEncoder(encoder, encoder, trained_with)
+    found = resolve(encoder)
+    if found.revision != trained_with:
+        raise RouterError(
+            f"this router was trained with revision {trained_with} of the encoder '{encoder}'; "
+            f"found here is {found.revision}. Its heads fit that revision only: install it, "
+            "or rerun l2r train"
+        )
+    return found
