@@ -1,0 +1,110 @@
+"""Settings of training: what the paper fixes, what a user may choose, and where the two differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from arms.reward import check_lam
+from arms.settings import Settings
+
+
+def _ascending(lams: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(sorted({check_lam(lam) for lam in lams}))
+
+
+class TrainerSettings(Settings):
+    """Passed to Lightning's Trainer as they are."""
+
+    accelerator: str = Field(default="cpu", description="cpu, gpu, mps, auto, …")
+    devices: int | str | list[int] = 1
+    precision: str | int = Field(default="32-true", description="e.g. bf16-mixed on a GPU")
+    strategy: str = Field(default="auto", description="e.g. ddp")
+
+
+class FrozenSettings(Settings):
+    """The head alone is trained, over embeddings computed once: for sweeps and small machines.
+
+    Embeddings are standardised on the training queries; the scale is folded into the saved head.
+    """
+
+    learning_rate: float = Field(default=0.003, gt=0)
+    weight_decay: float = Field(default=0.01, ge=0)
+    epochs: int = Field(default=20, ge=1)
+    batch_size: int = Field(default=128, ge=1, description="heads are small: fewer, larger steps")
+
+
+class LoraSettings(Settings):
+    """Adapters in the encoder's attention and feed-forward projections, trained with the head."""
+
+    rank: int = Field(default=16, ge=1)
+    alpha: float = Field(default=32, gt=0)
+    dropout: float = Field(default=0.05, ge=0, lt=1)
+    learning_rate: float = Field(default=1e-4, gt=0)
+    weight_decay: float = Field(default=0.01, ge=0)
+    epochs: int = Field(default=2, ge=1)
+    batch_size: int = Field(default=32, ge=1, description="queries per optimiser step")
+    accumulate: int = Field(
+        default=1, ge=1, description="split each optimiser step into this many smaller batches"
+    )
+
+    @model_validator(mode="after")
+    def _check_accumulate(self) -> LoraSettings:
+        if self.batch_size % self.accumulate:
+            raise ValueError(
+                f"accumulate must divide batch_size {self.batch_size}, got {self.accumulate}"
+            )
+        return self
+
+
+class WandbSettings(Settings):
+    """Weights & Biases: off unless asked for; offline writes local files and needs no account."""
+
+    enabled: bool = False
+    project: str = "learning-to-route"
+    name: str | None = None
+    mode: Literal["offline", "online", "disabled"] = "offline"
+    folder: Path | None = Field(default=None, description="default: the router's work folder")
+
+
+class BaselineSettings(Settings):
+    """TF-IDF + logistic regression on hard labels."""
+
+    tfidf: bool = True
+    inverse_regularisation: tuple[float, ...] = Field(
+        default=(1.0, 10.0),
+        min_length=1,
+        description="scikit-learn's C; the best on the validation queries is kept",
+    )
+    max_features: int = Field(default=20_000, ge=1)
+
+
+class TrainingSettings(Settings):
+    """Everything that decides which router comes out, apart from the labels themselves."""
+
+    lams: tuple[float, ...] = Field(default=(0.0, 0.1, 0.3, 0.5, 0.7, 1.0), min_length=1)
+    tau: float = Field(default=0.1, gt=0)
+    encoder: str | None = Field(default=None, description="default: the offline MiniLM")
+    encoder_mode: Literal["frozen", "lora"] = Field(
+        default="frozen", description="lora: a LoRA router at every lam, and no frozen one"
+    )
+    lora_lams: tuple[float, ...] = Field(
+        default=(), description="lam at which a LoRA router is trained beside the frozen one"
+    )
+    frozen: FrozenSettings = FrozenSettings()
+    lora: LoraSettings = LoraSettings()
+    head_dropout: float = Field(default=0.1, ge=0, lt=1)
+    warmup_share: float = Field(default=0.1, ge=0, lt=1, description="of all optimiser steps")
+    max_tokens: int = Field(default=128, ge=3)
+    seed: int = Field(default=42, ge=0)
+    cross_validation_folds: int = Field(default=5, ge=0, description="0 or 1: none")
+    overhead_queries: int = Field(
+        default=200, ge=1, description="test queries on which the overhead of selecting is timed"
+    )
+    baselines: BaselineSettings = BaselineSettings()
+    trainer: TrainerSettings = TrainerSettings()
+    wandb: WandbSettings = WandbSettings()
+
+    _check_lams = field_validator("lams", "lora_lams")(_ascending)

@@ -1,0 +1,118 @@
+"""Oracle labels as training sees them: texts, and quality and latency over one set of arms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arms.errors import LabelsError
+from arms.reward import BoolArray, FloatArray, normalised_latency, reward
+from oracle.labels import Labels, TextArray
+
+Texts = Mapping[tuple[str, str], str]
+"""(dataset, query id) → query text, for labels that were published without it."""
+
+
+@dataclass(frozen=True)
+class RoutingTable:
+    """Q queries (rows) × the arms of one declared set (columns), in the labels' order."""
+
+    arms: tuple[str, ...]
+    datasets: TextArray
+    query_ids: TextArray
+    splits: TextArray
+    text_groups: TextArray
+    texts: TextArray
+    quality: FloatArray
+    """(Q, arms) the primary measure; NaN where the arm failed or isn't there."""
+    latency_ms: FloatArray
+    """(Q, arms) NaN where the arm failed or isn't there."""
+    competes: BoolArray
+    """(Q, arms) False where the query's dataset lacks the arm."""
+    comparable: BoolArray
+    """(Q,) True where at least one arm competes and none of them ended in error or timeout."""
+
+    def __len__(self) -> int:
+        return len(self.query_ids)
+
+    def rows(self, wanted: BoolArray | NDArray[np.intp]) -> RoutingTable:
+        """Return the wanted rows, in the order given."""
+        return RoutingTable(
+            arms=self.arms,
+            datasets=self.datasets[wanted],
+            query_ids=self.query_ids[wanted],
+            splits=self.splits[wanted],
+            text_groups=self.text_groups[wanted],
+            texts=self.texts[wanted],
+            quality=self.quality[wanted],
+            latency_ms=self.latency_ms[wanted],
+            competes=self.competes[wanted],
+            comparable=self.comparable[wanted],
+        )
+
+    def rewards(self, lam: float) -> FloatArray:
+        """(Q, arms) Equation 1, latency normalised over this table's arms; NaN where masked."""
+        return reward(self.quality, normalised_latency(self.latency_ms, self.competes), lam)
+
+    def mean_latency_ms(self) -> FloatArray:
+        """(arms,) mean over comparable queries; infinite for an arm that never answered."""
+        seen = self.competes & self.comparable[:, None]
+        total = np.where(seen, self.latency_ms, 0.0).sum(axis=0)
+        count = seen.sum(axis=0)
+        return np.divide(total, count, out=np.full(len(self.arms), np.inf), where=count > 0)
+
+
+def routing_table(labels: Labels, arms: Sequence[str], texts: Texts | None = None) -> RoutingTable:
+    """Cut the labels down to ``arms``, with each query's text attached.
+
+    Raises:
+        LabelsError: an arm isn't in the labels, or a query's text is nowhere to be found.
+    """
+    columns = labels.columns_of(arms)
+    competes = labels.available(arms)
+    return RoutingTable(
+        arms=tuple(arms),
+        datasets=labels.datasets,
+        query_ids=labels.query_ids,
+        splits=labels.splits,
+        text_groups=labels.text_groups,
+        texts=_texts_of(labels, texts),
+        quality=np.where(competes, labels.quality[labels.primary_measure][:, columns], np.nan),
+        latency_ms=np.where(competes, labels.latency_ms[:, columns], np.nan),
+        competes=competes,
+        comparable=labels.comparable(arms) & competes.any(axis=1),
+    )
+
+
+def _texts_of(labels: Labels, texts: Texts | None) -> TextArray:
+    if labels.texts is not None:
+        return labels.texts
+    keys = list(zip(labels.datasets.tolist(), labels.query_ids.tolist(), strict=True))
+    given = texts or {}
+    missing = [key for key in keys if key not in given]
+    if missing:
+        dataset, query_id = missing[0]
+        raise LabelsError(
+            f"the labels hold no query text, and {len(missing)} of {len(keys)} queries are not in "
+            f"the texts given, first '{query_id}' of {dataset}; name the datasets that they were "
+            "made from"
+        )
+    return np.array([given[key] for key in keys], dtype=object)
+
+
+def check_trainable(table: RoutingTable) -> None:
+    """Raise ``LabelsError`` unless there are two arms and a query to train on."""
+    if len(table.arms) < 2:
+        raise LabelsError(
+            "a router needs at least two arms to choose from, got "
+            f"{', '.join(table.arms) or 'none'}; add arms to the run and rerun l2r oracle"
+        )
+    usable = (table.splits == "train") & table.comparable
+    if not usable.any():
+        raise LabelsError(
+            f"none of {int((table.splits == 'train').sum())} training queries has labels from "
+            "every arm; see the counts by status in the labels' manifest.json"
+        )
