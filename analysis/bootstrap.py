@@ -1,0 +1,119 @@
+"""Paired percentile bootstrap over queries.
+
+One table of resamples serves every policy and measure, so that all intervals of an evaluation are
+paired. A resample is held as counts per query: a mean over it is then a matrix product.
+Reference: Efron & Tibshirani, An Introduction to the Bootstrap (1993), chapter 13.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+_BLOCK_CELLS = 1 << 23
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A statistic with its interval; None where it isn't defined."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    """Queries it is taken over."""
+
+    @property
+    def above_zero(self) -> bool:
+        """True where the whole interval lies above 0."""
+        return self.low is not None and self.low > 0.0
+
+    @property
+    def below_zero(self) -> bool:
+        """True where the whole interval lies below 0."""
+        return self.high is not None and self.high < 0.0
+
+
+class Resamples:
+    """``n_resamples`` draws with replacement of ``n_queries`` queries; seeded."""
+
+    def __init__(self, n_queries: int, n_resamples: int, seed: int) -> None:
+        self.n_queries = n_queries
+        self._block = max(1, _BLOCK_CELLS // max(n_queries, 1))
+        generator = np.random.default_rng(seed)
+        self._counts = np.zeros(
+            (n_resamples, n_queries), dtype=np.uint8
+        )  # P(a count > 255) < 1e-500
+        for begin in range(0, n_resamples if n_queries else 0, self._block):
+            rows = self._counts[begin : begin + self._block]
+            drawn = generator.integers(0, n_queries, size=rows.shape)
+            drawn += np.arange(len(rows))[:, None] * n_queries
+            rows[:] = np.bincount(drawn.ravel(), minlength=rows.size).reshape(rows.shape)
+
+    def means(self, values: FloatArray) -> FloatArray:
+        """Mean of every column in every resample, NaN queries left out.
+
+        Args:
+            values: (n_queries, K); NaN where a query doesn't take part.
+
+        Returns:
+            (n_resamples, K); NaN where a resample drew no query that takes part.
+        """
+        finite = np.isfinite(values)
+        filled = np.where(finite, values, 0.0)
+        masks, mask_of = _distinct_columns(finite)
+        means = np.empty((len(self._counts), values.shape[1]))
+        for begin in range(0, len(self._counts), self._block):
+            weights = self._counts[begin : begin + self._block].astype(np.float64)
+            drawn = (weights @ masks)[:, mask_of]
+            sums = weights @ filled
+            means[begin : begin + self._block] = np.divide(
+                sums, drawn, out=np.full(sums.shape, np.nan), where=drawn > 0
+            )
+        return means
+
+
+def _distinct_columns(finite: NDArray[np.bool_]) -> tuple[FloatArray, NDArray[np.intp]]:
+    """The distinct columns as 0/1 weights, and which of them each column is."""
+    numbers: dict[bytes, int] = {}
+    first: list[int] = []
+    column_of = np.empty(finite.shape[1], dtype=np.intp)
+    for column in range(finite.shape[1]):
+        key = np.packbits(finite[:, column]).tobytes()
+        if key not in numbers:
+            numbers[key] = len(first)
+            first.append(column)
+        column_of[column] = numbers[key]
+    return finite[:, first].astype(np.float64), column_of
+
+
+def interval(replicates: FloatArray, confidence: float) -> tuple[float | None, float | None]:
+    """Percentile interval of (B,) replicates; (None, None) where over 5 % are undefined."""
+    defined = replicates[np.isfinite(replicates)]
+    if len(defined) < 0.95 * len(replicates) or not len(defined):
+        return None, None
+    low, high = np.quantile(defined, [(1.0 - confidence) / 2.0, (1.0 + confidence) / 2.0])
+    return float(low), float(high)
+
+
+def estimate_means(values: FloatArray, resamples: Resamples, confidence: float) -> list[Estimate]:
+    """Estimate the mean of each column of ``values`` (n_queries, K), NaN queries left out.
+
+    Give differences as columns to compare two policies on the queries that both have: NaN on
+    either side leaves the query out of both.
+    """
+    if not values.shape[1]:
+        return []
+    replicates = resamples.means(values)
+    taking_part = np.isfinite(values).sum(axis=0)
+    sums = np.where(np.isfinite(values), values, 0.0).sum(axis=0)
+    estimates = []
+    for column, n in enumerate(taking_part):
+        low, high = interval(replicates[:, column], confidence)
+        value = float(sums[column] / n) if n else None
+        estimates.append(Estimate(value, low, high, int(n)))
+    return estimates

@@ -1,0 +1,58 @@
+"""The oracle policy: the arm with the highest reward, query by query. An upper bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.evaluation import Evaluation, FloatArray, IntArray
+from analysis.outcomes import Outcome, normalised_plan_latency, picks_of_single_arms, score
+from analysis.roles import ORACLE_PIPELINES, ORACLE_ROUTER_ARMS
+from arms.reward import reward
+
+TIE_TOLERANCE = 1e-12
+"""Rewards this close count as equal."""
+
+
+def arm_rewards(evaluation: Evaluation, lam: float) -> FloatArray:
+    """(N, P) reward of each arm, latency normalised over the declared set; NaN where absent."""
+    shares = normalised_plan_latency(
+        evaluation.latency_ms,
+        np.broadcast_to(evaluation.total_latency_ms[:, None], evaluation.latency_ms.shape),
+    )
+    return reward(evaluation.quality[evaluation.primary_measure], shares, lam)
+
+
+def best_arms(evaluation: Evaluation, lam: float, arms: Sequence[str]) -> IntArray:
+    """(N,) column of the best of ``arms``: reward, then lower latency, then order in P.
+
+    −1 where the query's dataset has none of them.
+    """
+    columns = np.sort(evaluation.columns_of(arms))
+    if not len(columns) or not len(evaluation):
+        return np.full(len(evaluation), -1, dtype=np.intp)
+    rewards = arm_rewards(evaluation, lam)[:, columns]
+    present = np.isfinite(rewards)
+    best = np.where(present, rewards, -np.inf).max(axis=1, keepdims=True)
+    tied = present & (rewards >= best - TIE_TOLERANCE)
+    latency = np.where(tied, evaluation.latency_ms[:, columns], np.inf)
+    return np.where(present.any(axis=1), columns[latency.argmin(axis=1)], -1).astype(np.intp)
+
+
+def oracle_outcomes(evaluation: Evaluation, lams: Sequence[float]) -> list[Outcome]:
+    """The oracle over the router's arms A and over all pipelines P, at every λ, overhead 0."""
+    sets = (
+        (ORACLE_ROUTER_ARMS, evaluation.router_arms),
+        (ORACLE_PIPELINES, evaluation.pipelines),
+    )
+    return [
+        score(
+            evaluation,
+            name,
+            lam,
+            picks_of_single_arms(evaluation, best_arms(evaluation, lam, arms)),
+        )
+        for name, arms in sets
+        for lam in lams
+    ]

@@ -1,0 +1,149 @@
+"""What a policy's choices came to: quality, latency and reward per query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.evaluation import BoolArray, Evaluation, FloatArray, IntArray
+from analysis.roles import in_report_order, static_name
+from arms.reward import reward
+
+REWARD = "reward"
+LATENCY = "latency_ms"
+OVERHEAD = "overhead_ms"
+
+
+@dataclass(frozen=True, eq=False)
+class Picks:
+    """What a policy chose for the N queries of an evaluation."""
+
+    answering_arm: IntArray
+    """(N,) column of the arm whose ranking is returned; −1 where the policy decided nothing."""
+    runs: BoolArray
+    """(N, P) arms that are run, probes included."""
+    overhead_ms: FloatArray
+    """(N,) milliseconds the policy itself took."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One policy at one λ. Arrays are (N,); NaN where the policy can't be evaluated.
+
+    That is: it decided nothing, or chose an arm that the query's dataset lacks.
+    """
+
+    policy: str
+    lam: float
+    evaluation: Evaluation
+    answering_arm: IntArray
+    runs: BoolArray
+    overhead_ms: FloatArray
+    latency_ms: FloatArray
+    """Arms run plus the policy's own overhead."""
+    reward: FloatArray
+
+    @property
+    def evaluated(self) -> BoolArray:
+        """(N,) True where the policy can be evaluated."""
+        return np.isfinite(self.reward)
+
+    def values(self, metric: str) -> FloatArray:
+        """(N,) of ``reward``, ``latency_ms``, ``overhead_ms`` or one of the measures."""
+        if metric == REWARD:
+            return self.reward
+        if metric == LATENCY:
+            return self.latency_ms
+        if metric == OVERHEAD:
+            return np.where(self.evaluated, self.overhead_ms, np.nan)
+        answered = _answers(self.evaluation.quality[metric], self.answering_arm)
+        return np.where(self.evaluated, answered, np.nan)
+
+    def latency_samples_ms(self) -> FloatArray | None:
+        """All single timings of the plan, overhead added, NaNs dropped; None if not kept."""
+        samples = self.evaluation.samples_ms
+        if samples is None:
+            return None
+        plan = np.where(self.runs[:, :, None], samples, 0.0).sum(axis=1)
+        timed = (plan + self.overhead_ms[:, None])[self.evaluated]
+        return timed[np.isfinite(timed)]
+
+
+def _answers(values: FloatArray, answering_arm: IntArray) -> FloatArray:
+    """(N,) the value of the arm that answered; NaN where none did."""
+    chosen = np.take_along_axis(values, np.maximum(answering_arm, 0)[:, None], axis=1)[:, 0]
+    return np.where(answering_arm >= 0, chosen, np.nan)
+
+
+def normalised_plan_latency(latency_ms: FloatArray, total_latency_ms: FloatArray) -> FloatArray:
+    """``(Σ L of the arms run + o) / Σ_j L_j`` over the declared set; may exceed 1.
+
+    Where the declared arms took no time at all, everything is equally free: 0. NaN stays NaN.
+    """
+    shares = np.where(np.isnan(latency_ms), np.nan, 0.0)
+    return np.divide(latency_ms, total_latency_ms, out=shares, where=total_latency_ms > 0)
+
+
+def score(evaluation: Evaluation, policy: str, lam: float, picks: Picks) -> Outcome:
+    """Evaluate ``picks``: reward by Eq. 1 of RetrievalRouter, the overhead charged in full."""
+    run = np.where(picks.runs, evaluation.latency_ms, 0.0).sum(axis=1)
+    quality = _answers(evaluation.quality[evaluation.primary_measure], picks.answering_arm)
+    latency = np.where(np.isnan(quality), np.nan, run + picks.overhead_ms)
+    share = normalised_plan_latency(latency, evaluation.total_latency_ms)
+    return Outcome(
+        policy=policy,
+        lam=lam,
+        evaluation=evaluation,
+        answering_arm=picks.answering_arm,
+        runs=picks.runs,
+        overhead_ms=picks.overhead_ms,
+        latency_ms=np.where(np.isnan(share), np.nan, latency),
+        reward=reward(quality, share, lam),
+    )
+
+
+def picks_of_single_arms(evaluation: Evaluation, answering_arm: IntArray) -> Picks:
+    """Picks of one arm per query (−1: none) by a policy that costs nothing."""
+    columns = np.arange(len(evaluation.pipelines))
+    return Picks(
+        answering_arm=answering_arm,
+        runs=answering_arm[:, None] == columns[None, :],
+        overhead_ms=np.zeros(len(evaluation)),
+    )
+
+
+def static_outcomes(evaluation: Evaluation, lams: tuple[float, ...]) -> list[Outcome]:
+    """Every arm of P as a policy of its own, at every λ; read from the labels alone."""
+    outcomes = []
+    for column, arm in enumerate(evaluation.pipelines):
+        picks = picks_of_single_arms(evaluation, np.full(len(evaluation), column, dtype=np.intp))
+        outcomes += [score(evaluation, static_name(arm), lam, picks) for lam in lams]
+    return outcomes
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Every policy at every λ on one evaluation."""
+
+    evaluation: Evaluation
+    lams: tuple[float, ...]
+    outcomes: Mapping[tuple[str, float], Outcome]
+    notes: tuple[str, ...] = ()
+    """What was left out, and why."""
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """Policies in the order of reports."""
+        names = {policy for policy, _ in self.outcomes}
+        return in_report_order(names, self.evaluation.pipelines)
+
+    def get(self, policy: str, lam: float) -> Outcome | None:
+        """Return the outcome of ``policy`` at ``lam``; None where it has no decisions there."""
+        return self.outcomes.get((policy, lam))
+
+    def at(self, lam: float) -> list[Outcome]:
+        """Return the outcomes at ``lam``, in the order of reports."""
+        found = (self.get(policy, lam) for policy in self.policies)
+        return [outcome for outcome in found if outcome is not None]

@@ -1,0 +1,170 @@
+"""Everything a report shows, computed once; drawing and writing read this and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from analysis.best_static import hindsight_outcomes, trained_outcomes
+from analysis.bootstrap import Resamples
+from analysis.claims import Claim, claims
+from analysis.comparison import Comparison, compare_policies
+from analysis.decided import FOLDS, TEST, Decided, join_decisions
+from analysis.evaluation import Evaluation, Failures, FloatArray, IntArray, evaluate_queries
+from analysis.headroom import Headroom, headrooms
+from analysis.oracle_policy import oracle_outcomes
+from analysis.outcomes import Outcome, Scores, static_outcomes
+from analysis.roles import BEST_STATIC, BEST_STATIC_ON_TEST
+from analysis.routing_share import RoutingShare, routing_shares
+from analysis.settings import ReportSettings
+from analysis.summary import Summary, summarise, summarise_datasets
+from arms.errors import LabelsError, RouterError, SettingsError
+from oracle.labels import Labels
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationResults:
+    """The numbers of one evaluation."""
+
+    scores: Scores
+    summaries: tuple[Summary, ...]
+    per_dataset: tuple[Summary, ...]
+    headrooms: tuple[Headroom, ...]
+    comparisons: tuple[Comparison, ...]
+    claims: tuple[Claim, ...]
+    shares: tuple[RoutingShare, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """The fixed test split; the folds and the worst-case count where there are any."""
+
+    labels: Labels
+    settings: ReportSettings
+    router: str
+    lams: tuple[float, ...]
+    """Every λ decided, ascending."""
+    shown_lams: tuple[float, ...]
+    """The λ of the text: the settings' where decided, else all."""
+    test: EvaluationResults
+    folds: EvaluationResults | None
+    worst_case: tuple[Summary, ...]
+    """The test split again, failed queries counted; empty where nothing failed."""
+    notes: tuple[str, ...]
+
+
+def compute_results(
+    labels: Labels,
+    decisions: pa.Table,
+    settings: ReportSettings,
+    samples_ms: FloatArray | None = None,
+) -> Results:
+    """Join, score and compare.
+
+    Raises:
+        LabelsError: no test query without a failure.
+        RouterError: the decisions don't fit the labels, or lack the router to be reported on.
+        SettingsError: a declared arm that the labels don't have.
+    """
+    decided = join_decisions(decisions, labels)
+    lams = decided.lams
+    _check_router(decided, settings)
+    declared = _declared_arms(labels, settings)
+    test_rows = np.flatnonzero(labels.splits == TEST)
+
+    def scored(rows: IntArray, name: str, failures: Failures) -> Scores:
+        samples = None if failures == "worst" else samples_ms
+        evaluation = evaluate_queries(labels, rows, name, declared, failures, samples)
+        return _score_all(labels, decided, evaluation, lams)
+
+    test = scored(test_rows, TEST, "exclude")
+    if not len(test.evaluation):
+        raise LabelsError(
+            f"none of the {len(test_rows)} test queries can be evaluated (an arm failed on each, "
+            "or the split is empty); a report needs at least one: add queries, or rerun l2r oracle"
+        )
+    fold_rows = decided.label_rows(FOLDS)
+    folds = scored(fold_rows, FOLDS, "exclude") if len(fold_rows) else None
+    failed = test.evaluation.failed_queries
+    return Results(
+        labels=labels,
+        settings=settings,
+        router=settings.router,
+        lams=lams,
+        shown_lams=tuple(lam for lam in settings.lams if lam in lams) or lams,
+        test=_evaluate(test, settings),
+        folds=_evaluate(folds, settings) if folds is not None and len(folds.evaluation) else None,
+        worst_case=tuple(summarise(scored(test_rows, TEST, "worst"))) if failed else (),
+        notes=(*decided.notes, *test.notes),
+    )
+
+
+def _check_router(decided: Decided, settings: ReportSettings) -> None:
+    policies = sorted({group.policy for group in decided.groups if group.evaluation == TEST})
+    if not decided.lams or settings.router not in policies:
+        raise RouterError(
+            f"the decisions hold nothing by '{settings.router}' on test queries; they hold: "
+            f"{', '.join(policies) or 'no policy'}. Name one of these as the report's router, or "
+            "rerun l2r train"
+        )
+
+
+def _declared_arms(labels: Labels, settings: ReportSettings) -> Sequence[str]:
+    declared = settings.reward_arms if settings.reward_arms is not None else labels.router_arms
+    unknown = [arm for arm in declared if arm not in labels.pipelines]
+    if unknown or not declared:
+        raise SettingsError(
+            f"report.reward_arms must name arms of the labels ({', '.join(labels.pipelines)}), "
+            f"got {', '.join(unknown) or 'none'}"
+        )
+    return declared
+
+
+def _score_all(
+    labels: Labels, decided: Decided, evaluation: Evaluation, lams: tuple[float, ...]
+) -> Scores:
+    outcomes = decided.outcomes(evaluation, lams)
+    notes: tuple[str, ...] = ()
+    if not any(outcome.policy == BEST_STATIC for outcome in outcomes):
+        outcomes += trained_outcomes(labels, evaluation, lams)
+        notes = (
+            "The decisions hold no best static arm; it was picked here, by mean reward on the "
+            "train and validation queries of the labels.",
+        )
+    outcomes += static_outcomes(evaluation, lams)
+    outcomes += oracle_outcomes(evaluation, lams)
+    outcomes += _that_differ(hindsight_outcomes(evaluation, lams), outcomes)
+    return Scores(
+        evaluation, lams, {(outcome.policy, outcome.lam): outcome for outcome in outcomes}, notes
+    )
+
+
+def _that_differ(hindsight: list[Outcome], others: list[Outcome]) -> list[Outcome]:
+    """The best static arm in hindsight, at the λ where it isn't the one picked beforehand."""
+    before = {other.lam: other for other in others if other.policy == BEST_STATIC}
+    return [
+        outcome
+        for outcome in hindsight
+        if outcome.policy == BEST_STATIC_ON_TEST
+        and (
+            outcome.lam not in before
+            or not np.array_equal(before[outcome.lam].answering_arm, outcome.answering_arm)
+        )
+    ]
+
+
+def _evaluate(scores: Scores, settings: ReportSettings) -> EvaluationResults:
+    resamples = Resamples(len(scores.evaluation), settings.n_resamples, settings.seed)
+    confidence = settings.confidence
+    return EvaluationResults(
+        scores=scores,
+        summaries=tuple(summarise(scores)),
+        per_dataset=tuple(summarise_datasets(scores)),
+        headrooms=tuple(headrooms(scores, resamples, confidence)),
+        comparisons=tuple(compare_policies(scores, settings.router, resamples, confidence)),
+        claims=tuple(claims(scores, resamples, confidence)),
+        shares=tuple(routing_shares(scores)),
+    )
