@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class DeadlinePassed(BaseException):  # noqa: N818 - not an error: an outcome
+class DeadlinePassed(BaseException):
     """The call took longer than it may.
 
     Not an ``Exception``, so that an arm that swallows those can't swallow this.

@@ -98,7 +98,7 @@ class Labels:
     def comparable(self, arms: Sequence[str]) -> NDArray[np.bool_]:
         """(Q,) True where no arm of ``arms`` ended in ``error`` or ``timeout``."""
         status = self.status[:, self.columns_of(arms)]
-        return ~np.isin(status, ("error", "timeout")).any(axis=1)
+        return np.asarray(~np.isin(status, ("error", "timeout")).any(axis=1))
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from arms.records import Qrels, Ranking
 if TYPE_CHECKING:
     from ir_measures import Measure
 
-_PROBE_QRELS = {"a": {"1": 1, "2": 2, "3": 0, "4": 1}, "b": {"1": 1, "2": 1, "3": 1}}
-_PROBE_RUN = {"a": {"1": 3.0, "3": 2.0, "2": 1.0}, "b": {"1": 3.0, "2": 2.0, "3": 1.0}}
+_PROBE_QRELS = {"1": {"1": 1, "2": 2, "3": 0, "4": 1}, "2": {"1": 1, "2": 1, "3": 1}}
+_PROBE_RUN = {"1": {"1": 3.0, "3": 2.0, "2": 1.0}, "2": {"1": 3.0, "2": 2.0, "3": 1.0}}
 
 
 def measure_names(names: Sequence[str], k: int) -> tuple[str, ...]:
@@ -60,12 +60,17 @@ def query_quality(
             f"{len(unjudged)} queries have no judgement and so no quality, e.g. "
             f"{', '.join(unjudged[:3])}; drop them (strict: false) or judge them"
         )
+    # Back ends that are programs of their own take only numbers as query ids.
+    numbered = {str(number): query_id for number, query_id in enumerate(rankings, start=1)}
     judged = {
-        query_id: {doc_id: int(grade) for doc_id, grade in qrels[query_id].items()}
-        for query_id in rankings
+        number: {doc_id: int(grade) for doc_id, grade in qrels[query_id].items()}
+        for number, query_id in numbered.items()
     }
-    run = {query_id: _distinct_scores(ranking) for query_id, ranking in rankings.items()}
-    return _calculate(judged, run, measures)
+    run = {number: _distinct_scores(rankings[query_id]) for number, query_id in numbered.items()}
+    return {
+        name: {numbered[number]: value for number, value in values.items()}
+        for name, values in _calculate(judged, run, measures).items()
+    }
 
 
 def _distinct_scores(ranking: Ranking) -> dict[str, float]:
@@ -73,9 +78,7 @@ def _distinct_scores(ranking: Ranking) -> dict[str, float]:
 
 
 def _calculate(
-    qrels: Mapping[str, Mapping[str, int]],
-    run: Mapping[str, Mapping[str, float]],
-    measures: Sequence[str],
+    qrels: dict[str, dict[str, int]], run: dict[str, dict[str, float]], measures: Sequence[str]
 ) -> dict[str, dict[str, float]]:
     import ir_measures
 
@@ -87,7 +90,7 @@ def _calculate(
         name, value = parsed[metric.measure], float(metric.value)
         if not 0.0 <= value <= 1.0:
             raise SettingsError(
-                f"quality must lie in [0, 1]; {name} is {value:g} for query {metric.query_id}"
+                f"quality must lie in [0, 1]; {name} has the value {value:g} on one query"
             )
         values[name][metric.query_id] = value
     return values
@@ -117,7 +120,9 @@ def _check_measure(name: str, k: int) -> str:
         )
     try:
         found = _calculate(_PROBE_QRELS, _PROBE_RUN, [written])[written]
-    except (ValueError, RuntimeError) as error:
+    except SettingsError:
+        raise
+    except Exception as error:  # a back end of ir-measures may raise anything
         raise SettingsError(f"measure {written} can't be computed here: {error}") from error
     if set(found) != set(_PROBE_QRELS):
         raise SettingsError(f"measure {written} has no value per query, so it is no quality")

@@ -1,0 +1,111 @@
+"""Schemas of the labels' files, and writing them so that equal content gives equal bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from arms.atomic import atomic_file
+from oracle.labels import LABEL_COLUMNS
+
+_TEXT_COLUMNS = ("dataset", "query_id", "split", "arm", "status")
+_TYPES = {"latency_modelled": pa.bool_(), "repeats": pa.int32()}
+
+QUERY_SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("dataset", "query_id", "split", "text_group", "text")]
+)
+RUN_SCHEMA = pa.schema(
+    [
+        ("dataset", pa.string()),
+        ("query_id", pa.string()),
+        ("arm", pa.string()),
+        ("rank", pa.int32()),
+        ("doc_id", pa.string()),
+        ("score", pa.float64()),
+    ]
+)
+SAMPLE_SCHEMA = pa.schema(
+    [
+        ("dataset", pa.string()),
+        ("query_id", pa.string()),
+        ("arm", pa.string()),
+        ("repeat", pa.int32()),
+        ("latency_ms", pa.float64()),
+    ]
+)
+FAILURE_SCHEMA = pa.schema(
+    [
+        (name, pa.string())
+        for name in ("dataset", "query_id", "arm", "while_doing", "status", "message")
+    ]
+)
+BEST_ARM_SCHEMA = pa.schema(
+    [
+        ("dataset", pa.string()),
+        ("query_id", pa.string()),
+        ("lam", pa.float64()),
+        ("arm_set", pa.string()),
+        ("best_arm", pa.string()),
+        ("ties", pa.list_(pa.string())),
+        ("reward", pa.float64()),
+    ]
+)
+RANK_UNIT_SCHEMA = pa.schema(
+    [
+        ("query_id", pa.string()),
+        ("status", pa.string()),
+        ("message", pa.string()),
+        ("doc_ids", pa.list_(pa.string())),
+        ("scores", pa.list_(pa.float64())),
+    ]
+)
+LATENCY_UNIT_SCHEMA = pa.schema(
+    [
+        ("query_id", pa.string()),
+        ("arm", pa.string()),
+        ("status", pa.string()),
+        ("message", pa.string()),
+        ("latency_ms", pa.float64()),
+        ("latency_iqr_ms", pa.float64()),
+        ("encode_ms", pa.float64()),
+        ("search_ms", pa.float64()),
+        ("rerank_ms", pa.float64()),
+        ("stated", pa.bool_()),
+        ("samples_ms", pa.list_(pa.float64())),
+    ]
+)
+
+
+def label_schema(measures: Sequence[str]) -> pa.Schema:
+    """Return the schema of ``labels.parquet``: the measures stand before the latencies."""
+    fields = []
+    for name in LABEL_COLUMNS:
+        if name == "latency_ms":
+            fields += [(measure, pa.float64()) for measure in measures]
+        text = name in _TEXT_COLUMNS
+        fields.append((name, pa.string() if text else _TYPES.get(name, pa.float64())))
+    return pa.schema(fields)
+
+
+def column(values: Any, kind: pa.DataType) -> pa.Array:
+    """Return an Arrow column of ``values``; NaN becomes null."""
+    array = np.asarray(values)
+    if array.dtype.kind == "f":
+        return pa.array(array, type=kind, mask=np.isnan(array))
+    return pa.array(array, type=kind)
+
+
+def write_table(path: Path, table: pa.Table | Iterable[pa.Table], schema: pa.Schema) -> None:
+    """Write one table, or several as row groups, atomically and without a time stamp."""
+    tables = [table] if isinstance(table, pa.Table) else table
+    with (
+        atomic_file(path) as temporary,
+        pq.ParquetWriter(temporary, schema, compression="zstd") as writer,
+    ):
+        for one in tables:
+            writer.write_table(one.select(schema.names).cast(schema))
