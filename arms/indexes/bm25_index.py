@@ -139,7 +139,8 @@ class Bm25Index:
         text = (source / "vocab.index.json").read_text(encoding="utf-8")
         self._vocabulary: dict[str, int] = json.loads(text)
         self.size_bytes = len(text)
-        self._data = self._indices = self._indptr = np.zeros(0)
+        self._data: NDArray[Any] = np.zeros(0, dtype=np.float32)
+        self._indices = self._indptr = np.zeros(0, dtype=np.int64)
         self._absent: NDArray[np.float32] | None = None
         if self._vocabulary:
             self._data, self._indices, self._indptr = (self._open(source, part) for part in _MATRIX)

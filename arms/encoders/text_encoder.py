@@ -1,0 +1,139 @@
+"""Texts to unit vectors, with any sentence-transformers model or plain Hugging Face encoder."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+
+from arms.encoders.chunks import length_sorted_batches
+from arms.encoders.resolve import ResolvedEncoder
+from arms.errors import SettingsError
+
+Dtype = Literal["float32", "bfloat16"]
+Role = Literal["query", "document"]
+
+_loaded: weakref.WeakValueDictionary[tuple[Any, ...], TextEncoder] = weakref.WeakValueDictionary()
+_loading = threading.Lock()
+
+
+def load_text_encoder(
+    encoder: ResolvedEncoder,
+    dtype: Dtype = "float32",
+    device: str = "auto",
+    max_tokens: int | None = None,
+) -> TextEncoder:
+    """Load an encoder, or return the one that another opened arm of this process holds."""
+    place = pick_device(device)
+    key = (encoder, dtype, place, max_tokens)
+    with _loading:
+        found = _loaded.get(key)
+        if found is None:
+            found = _loaded[key] = TextEncoder(encoder, dtype, place, max_tokens)
+        return found
+
+
+def pick_device(device: str) -> str:
+    """Return ``device``; for ``auto``, the GPU where there is one, else the processor."""
+    if device != "auto":
+        return device
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+class TextEncoder:
+    """A loaded encoder. Read-only after loading, so threads may share it."""
+
+    def __init__(
+        self,
+        encoder: ResolvedEncoder,
+        dtype: Dtype = "float32",
+        device: str = "cpu",
+        max_tokens: int | None = None,
+    ) -> None:
+        """Load the encoder; texts are cut at ``max_tokens``, or at the encoder's own limit.
+
+        Raises:
+            SettingsError: the encoder can't be loaded.
+        """
+        try:
+            with quiet_loading():
+                self._encoder = SentenceTransformer(
+                    encoder.path,
+                    device=device,
+                    revision=encoder.hub_revision,
+                    local_files_only=encoder.is_folder,
+                    model_kwargs={"dtype": getattr(torch, dtype)},
+                )
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise SettingsError(
+                f"the encoder '{encoder.encoder_id}' can't be loaded as a text encoder: {error}"
+            ) from error
+        self._encoder.eval()
+        limits = [limit for limit in (max_tokens, self._encoder.max_seq_length) if limit]
+        if limits:
+            self._encoder.max_seq_length = min(limits)
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return int(self._encoder.get_sentence_embedding_dimension() or 0)
+
+    def prompt(self, role: Role, given: str | None) -> str:
+        """Return the text put before each text: the one given, else the encoder's own."""
+        return (self._encoder.prompts.get(role) or "") if given is None else given
+
+    def embed(self, texts: Sequence[str], prompt: str = "", batch_size: int = 32) -> NDArray:
+        """Encode texts to (n, dimension) float32 vectors of length 1, in the order given.
+
+        This is ``SentenceTransformer.encode(normalize_embeddings=True)`` without what that spends
+        around the model, which matters for single queries. Equal texts get equal vectors; batches
+        hold texts of like length.
+        """
+        places: dict[str, list[int]] = {}
+        for position, text in enumerate(texts):
+            places.setdefault(text, []).append(position)
+        unique = list(places)
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+        for batch in length_sorted_batches([len(text) for text in unique], batch_size):
+            encoded = self._embed_batch([prompt + unique[position] for position in batch])
+            for position, vector in zip(batch, encoded, strict=True):
+                vectors[places[unique[position]]] = vector
+        return vectors
+
+    def _embed_batch(self, texts: list[str]) -> NDArray[np.float32]:
+        device = self._encoder.device
+        with torch.inference_mode():
+            features = {
+                name: value.to(device) if isinstance(value, torch.Tensor) else value
+                for name, value in self._encoder.tokenize(texts).items()
+            }
+            pooled = self._encoder(features)["sentence_embedding"].float()
+            return torch.nn.functional.normalize(pooled, dim=1).cpu().numpy()
+
+
+@contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Silence the bars and reports that transformers prints while weights load."""
+    from transformers.utils import logging as reports
+
+    names = ("transformers", "sentence_transformers")
+    levels = {name: logging.getLogger(name).level for name in names}
+    had_bars = reports.is_progress_bar_enabled()
+    reports.disable_progress_bar()
+    for name in names:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+        if had_bars:
+            reports.enable_progress_bar()
