@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
+from arms.atomic import write_json
 from arms.errors import MissingExtraError, RouterError
 
 WEIGHTS = "adapter_model.safetensors"
@@ -17,6 +19,9 @@ def save_adapter(model: Any, folder: Path) -> None:
     # True and "auto" may ask the hub about the base model's vocabulary.
     model.save_pretrained(str(folder), safe_serialization=True, save_embedding_layers=False)
     (folder / "README.md").unlink(missing_ok=True)  # peft's blank model card
+    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    config["base_model_name_or_path"] = None  # a path of the training machine
+    write_json(folder / CONFIG, config)
 
 
 def load_adapter(model: Any, folder: Path, merge: bool) -> Any:
@@ -38,6 +43,7 @@ def load_adapter(model: Any, folder: Path, merge: bool) -> Any:
     try:
         config = PeftConfig.from_pretrained(str(folder))
         config.inference_mode = True
+        config.base_model_name_or_path = None  # where the base lay in training
         adapted = get_peft_model(_sharing_copy(model), config)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise RouterError(

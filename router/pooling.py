@@ -6,7 +6,7 @@ Source: RetrievalRouter (arXiv 2608.25625), section 4.2: the mean of the last hi
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -43,8 +43,8 @@ def position_ids(mask: torch.Tensor) -> torch.Tensor:
 
 
 @lru_cache(maxsize=64)
-def _forward_parameters(model_class: Any) -> frozenset[str]:
-    return frozenset(inspect.signature(model_class.forward).parameters)
+def _parameters(forward: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(inspect.signature(forward).parameters)
 
 
 def accepts_positions(model: torch.nn.Module) -> bool:
@@ -54,7 +54,7 @@ def accepts_positions(model: torch.nn.Module) -> bool:
     """
     if hasattr(getattr(model, "embeddings", None), "padding_idx"):
         return False
-    return "position_ids" in _forward_parameters(type(model))
+    return "position_ids" in _parameters(type(model).forward)
 
 
 def embed_tokens(
@@ -67,7 +67,7 @@ def embed_tokens(
     """
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
     given: dict[str, Any] = {"input_ids": ids}
-    if "use_cache" in _forward_parameters(type(base)):
+    if "use_cache" in _parameters(type(base).forward):
         given["use_cache"] = False
     if mask is not None:
         given["attention_mask"] = mask
