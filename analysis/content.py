@@ -1,0 +1,43 @@
+"""What a report says, before it is written as Markdown or HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class FigureEntry:
+    """A figure by file name without its ending; PNG and SVG lie beside the report."""
+
+    name: str
+    caption: str
+    """Says what to see; also the text for those who can't see it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One heading with what stands under it, in this order."""
+
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    figures: tuple[FigureEntry, ...] = ()
+    tables: tuple[Table, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    """Name and value, one a line."""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportContent:
+    """The whole report: the claim first."""
+
+    title: str
+    claim: tuple[str, ...]
+    sections: tuple[Section, ...]
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Every table, in order."""
+        return tuple(table for section in self.sections for table in section.tables)
