@@ -1,0 +1,216 @@
+"""BEIR folders: ``corpus.jsonl``, ``queries.jsonl``, ``qrels/*.tsv``, plain or gzipped.
+
+A corpus line is ``{"_id", "title", "text", "metadata"}``; title and metadata may be left out. A
+query line is ``{"_id", "text", "metadata"}``. Judgements are tab-separated: query id, document id,
+integer grade, below a header line. Layout: Thakur et al., BEIR (arXiv 2104.08663), and its code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from arms.atomic import atomic_folder
+from arms.corpora.corpus import Corpus, Dataset
+from arms.corpora.lines import decode, numbered_lines, writing
+from arms.corpora.problems import LineError
+from arms.errors import CorpusError
+from arms.records import Document, Query
+
+QRELS_HEADER = "query-id\tcorpus-id\tscore\n"
+
+
+@dataclass(frozen=True, slots=True)
+class BeirFolder:
+    """The files of one BEIR folder. A plain file is preferred to its gzipped namesake."""
+
+    corpus: Path
+    queries: Path
+    qrels: tuple[Path, ...]
+
+
+def find_corpus(folder: Path) -> Path:
+    """Return ``corpus.jsonl`` or ``corpus.jsonl.gz``; raise ``CorpusError`` without one."""
+    path = _find(folder, "corpus.jsonl")
+    if path is None:
+        raise CorpusError(f"{folder} should hold corpus.jsonl or corpus.jsonl.gz; got neither")
+    return path
+
+
+def find_folder(folder: Path) -> BeirFolder:
+    """Return the folder's files; raise ``CorpusError`` that names all that are missing."""
+    if not folder.is_dir():
+        raise CorpusError(f"{folder} is not a folder; give a folder with corpus.jsonl")
+    corpus, queries = _find(folder, "corpus.jsonl"), _find(folder, "queries.jsonl")
+    qrels = tuple(sorted([*folder.glob("qrels/*.tsv"), *folder.glob("qrels/*.tsv.gz")]))
+    named = (("corpus.jsonl", corpus), ("queries.jsonl", queries), ("qrels/*.tsv", qrels))
+    missing = [name for name, found in named if not found]
+    if missing or corpus is None or queries is None:
+        hint = "" if corpus is None else "; l2r queries makes labelled queries from a corpus"
+        raise CorpusError(f"{folder} lacks {', '.join(missing)} (plain or .gz){hint}")
+    return BeirFolder(corpus, queries, qrels)
+
+
+def _find(folder: Path, name: str) -> Path | None:
+    return next((p for p in (folder / name, folder / f"{name}.gz") if p.is_file()), None)
+
+
+def parse_document(line: bytes) -> Document:
+    """Read one corpus line; raise ``LineError`` that names the kind of problem.
+
+    An empty text passes: whether that is a problem depends on the title and the media.
+    """
+    record = _record(line)
+    text = _text_field(record, "text")
+    title = "" if record.get("title") is None else _text_field(record, "title")
+    return Document(_identifier(record), title, text, _metadata(record))
+
+
+def parse_query(line: bytes) -> Query:
+    """Read one query line; raise ``LineError`` that names the kind of problem."""
+    record = _record(line)
+    return Query(_identifier(record), _text_field(record, "text"), _metadata(record))
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    text = decode(line).rstrip("\r\n")
+    try:
+        record = json.loads(text)
+    except RecursionError as error:
+        raise LineError("malformed_json", "nested too deeply") from error
+    except json.JSONDecodeError as error:
+        raise LineError("malformed_json", f"{error.msg} at column {error.colno}") from error
+    except ValueError as error:  # an integer of thousands of digits
+        raise LineError("malformed_json", str(error)) from error
+    if not isinstance(record, dict):
+        raise LineError("malformed_json", f"expected an object, got {type(record).__name__}")
+    if b"\\ud" in line or b"\\uD" in line:
+        _refuse_lone_surrogates(record)
+    return record
+
+
+def _refuse_lone_surrogates(record: dict[str, Any]) -> None:
+    """Half of a surrogate pair, escaped, is valid JSON and can't be written as UTF-8."""
+    try:
+        json.dumps(record, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise LineError("not_utf8", f"half a surrogate pair: {error.reason}") from error
+
+
+def _identifier(record: dict[str, Any]) -> str:
+    value = record.get("_id")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or not value.strip():
+        raise LineError("missing_field", _expected_text("_id", record))
+    return value
+
+
+def _text_field(record: dict[str, Any], name: str) -> str:
+    value = record.get(name)
+    if not isinstance(value, str):
+        raise LineError("missing_field", _expected_text(name, record))
+    return value
+
+
+def _expected_text(name: str, record: dict[str, Any]) -> str:
+    got = repr(record[name])[:40] if name in record else f"the fields {', '.join(record) or 'none'}"
+    return f"expected text in '{name}', got {got}"
+
+
+def _metadata(record: dict[str, Any]) -> dict[str, Any]:
+    value = record.get("metadata")
+    return value if isinstance(value, dict) else {}
+
+
+class BeirCorpus(Corpus):
+    """A corpus file, read anew on every walk: one document is in memory at a time.
+
+    It holds only the numbers of the lines to leave out, which :mod:`arms.corpora.validate` finds.
+    Ids are not checked here.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        name: str,
+        language: str = "english",
+        excluded_lines: frozenset[int] = frozenset(),
+    ) -> None:
+        self.path = path
+        self.name = name
+        self.language = language
+        self._excluded_lines = excluded_lines
+
+    def __iter__(self) -> Iterator[Document]:
+        """Yield the documents in file order.
+
+        Raises:
+            CorpusError: a line that is not left out is unusable; the message gives its number.
+        """
+        for number, line in numbered_lines(self.path):
+            if number in self._excluded_lines:
+                continue
+            try:
+                yield parse_document(line)
+            except LineError as error:
+                raise CorpusError(f"{self.path}:{number}: {error.kind}: {error}") from error
+
+    def __len__(self) -> int:
+        return self._n_documents
+
+    @cached_property
+    def _n_documents(self) -> int:
+        return sum(number not in self._excluded_lines for number, _ in numbered_lines(self.path))
+
+
+def write_beir(dataset: Dataset, folder: Path, overwrite: bool = False) -> None:
+    """Write the dataset as a BEIR folder, whole or not at all; it reads back equal.
+
+    All judgements go to ``qrels/test.tsv``, the name that BEIR's own loader looks for.
+
+    Raises:
+        CorpusError: ``folder`` holds something and ``overwrite`` is off, or an id holds a tab or
+            a line break, which the judgements' format can't carry.
+    """
+    if not overwrite and folder.exists() and (folder.is_file() or any(folder.iterdir())):
+        raise CorpusError(f"{folder} exists already; name another folder or allow overwriting")
+    with atomic_folder(folder) as temporary:
+        with writing(temporary / "corpus.jsonl") as stream:
+            for document in dataset.corpus:
+                stream.write(_line(_document_record(document)))
+        with writing(temporary / "queries.jsonl") as stream:
+            for query in dataset.queries:
+                record = {"_id": query.query_id, "text": query.text}
+                stream.write(_line({**record, "metadata": dict(query.metadata)}))
+        (temporary / "qrels").mkdir()
+        with writing(temporary / "qrels" / "test.tsv") as stream:
+            stream.write(QRELS_HEADER.encode())
+            for query_id, grades in dataset.qrels.items():
+                for doc_id, grade in grades.items():
+                    stream.write(f"{_plain(query_id)}\t{_plain(doc_id)}\t{grade}\n".encode())
+
+
+def _document_record(document: Document) -> dict[str, Any]:
+    return {
+        "_id": document.doc_id,
+        "title": document.title,
+        "text": document.text,
+        "metadata": dict(document.metadata),
+    }
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return (json.dumps(record, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def _plain(identifier: str) -> str:
+    if any(mark in identifier for mark in "\t\r\n"):
+        raise CorpusError(
+            f"id {identifier!r} holds a tab or a line break; judgements can't name it"
+        )
+    return identifier

@@ -1,0 +1,76 @@
+"""What can be wrong with a corpus, its queries or its judgements, collected before refusing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal
+
+from arms.errors import CorpusError
+
+Severity = Literal["fatal", "error", "notice"]
+"""fatal: always refused. error: refused when strict, else left out. notice: reported, kept."""
+
+EXAMPLES_PER_KIND = 3
+
+PROBLEM_KINDS: dict[str, tuple[Severity, str]] = {
+    "no_document": ("fatal", "no usable document; a corpus needs at least one"),
+    "no_query": ("fatal", "no usable query with a relevant document"),
+    "malformed_json": ("error", "a line is not one JSON object"),
+    "missing_field": ("error", "a line lacks a field, or the field is not text"),
+    "not_utf8": ("error", "a line is not UTF-8 text"),
+    "duplicate_document_id": ("error", "a document has the id of an earlier one"),
+    "duplicate_query_id": ("error", "a query has the id of an earlier one"),
+    "empty_document": ("error", "a document has neither text nor title nor media"),
+    "empty_query": ("error", "a query has no visible character"),
+    "malformed_judgement": ("error", "a line is not query-id, corpus-id, score with tabs between"),
+    "bad_grade": ("error", "a grade is not an integer of 0 or more"),
+    "conflicting_judgement": ("error", "a pair was judged before with another grade"),
+    "judgement_of_absent_document": ("error", "a judged document is absent or left out"),
+    "judgement_of_absent_query": ("error", "a judged query is absent or left out"),
+    "query_without_judgement": ("error", "no document that is there is relevant to the query"),
+    "repeated_judgement": ("notice", "a pair was judged before with the same grade"),
+    "same_query_text": ("notice", "queries that share their text with another id"),
+    "document_with_title_only": ("notice", "a document has a title and no text"),
+    "document_without_text": ("notice", "a document has media and no text"),
+}
+"""Kind → severity and description, in the order of a report."""
+
+
+class LineError(CorpusError):
+    """One line of a file is unusable; ``kind`` is a key of ``PROBLEM_KINDS``."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+
+
+@dataclass
+class Problems:
+    """Counts of each kind of problem, with up to three examples of each."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, kind: str, example: str, amount: int = 1) -> None:
+        """Record ``amount`` problems of one kind; the example says where and what."""
+        self.counts[kind] += amount
+        shown = self.examples.setdefault(kind, [])
+        if len(shown) < EXAMPLES_PER_KIND:
+            shown.append(example)
+
+    def of(self, *severities: Severity) -> dict[str, int]:
+        """Return kind → count of the kinds with one of these severities, in report order."""
+        return {
+            kind: self.counts[kind]
+            for kind, (severity, _) in PROBLEM_KINDS.items()
+            if severity in severities and self.counts[kind]
+        }
+
+    def describe(self, *severities: Severity) -> str:
+        """Return one line per kind: its name, count, description and examples."""
+        return "\n".join(
+            f"  {kind} ({count}): {PROBLEM_KINDS[kind][1]}"
+            + "".join(f"\n    {example}" for example in self.examples[kind] if example)
+            for kind, count in self.of(*severities).items()
+        )

@@ -1,0 +1,222 @@
+"""One pass over a BEIR folder that finds every problem before anything costly is begun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from arms.corpora.beir import BeirFolder, parse_document, parse_query
+from arms.corpora.lines import decode, numbered_lines
+from arms.corpora.problems import LineError, Problems
+from arms.errors import CorpusError
+from arms.records import Document, Qrels, Query
+
+MEDIA_FIELDS = ("image", "pdf", "table", "video", "audio")
+"""Metadata that names a file: a document with one may have no text."""
+
+_HEADER_WORDS = {"score", "grade", "relevance", "rel", "label"}
+
+Record = TypeVar("Record", Document, Query)
+Grades = dict[str, dict[str, int]]
+
+
+@dataclass
+class CheckedCorpus:
+    """What the corpus file holds: the ids that can be used and the lines that can't."""
+
+    doc_ids: set[str] = field(default_factory=set)
+    excluded_lines: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class CheckedFolder:
+    """A folder's usable content, and all that is wrong with the rest."""
+
+    excluded_lines: frozenset[int]
+    """Numbers of the corpus file's unusable lines."""
+    queries: tuple[Query, ...]
+    """In file order; each has at least one relevant document that is there."""
+    qrels: Qrels
+    """Of these queries, in their order; only documents that are there."""
+    problems: Problems
+
+    def refuse(self, name: str, strict: bool) -> None:
+        """Raise ``CorpusError`` that lists every kind of problem, where there is one.
+
+        Fatal problems (no document, no query) are refused even when not strict.
+        """
+        refuse(self.problems, name, strict)
+
+
+def refuse(problems: Problems, name: str, strict: bool) -> None:
+    """Raise ``CorpusError`` listing all problems: errors if ``strict``, else only with fatal ones.
+
+    Notices are listed below the errors and never refuse by themselves.
+    """
+    if not problems.of("fatal") and not (strict and problems.of("error")):
+        return
+    listed = problems.describe("fatal", "error")
+    notices = problems.describe("notice")
+    advice = "Mend the files, or read with strict: false, which leaves the named items out."
+    if problems.of("fatal"):
+        advice = "Mend the files: nothing that can be measured is left of them."
+    raise CorpusError(
+        f"dataset '{name}' can't be used as it is:\n{listed}\n"
+        + (f"also noticed, not refused:\n{notices}\n" if notices else "")
+        + advice
+    )
+
+
+def check_folder(folder: BeirFolder) -> CheckedFolder:
+    """Walk corpus, queries and judgements once each; find all problems.
+
+    Memory: the ids of all documents while checking, and the queries and judgements.
+    A later item with an earlier one's id is unusable, the earlier one stands; so for judgements.
+    """
+    problems = Problems()
+    corpus = check_corpus(folder.corpus, problems)
+    queries = _check_queries(folder.queries, problems)
+    grades: Grades = {query_id: {} for query_id in queries}
+    for path in folder.qrels:
+        _check_judgements(path, corpus.doc_ids, grades, problems)
+    judged = [query for query in queries.values() if _has_relevant(query, grades, problems)]
+    _notice_same_texts(judged, problems)
+    if not judged:
+        problems.add("no_query", "")
+    qrels = {query.query_id: grades[query.query_id] for query in judged}
+    return CheckedFolder(frozenset(corpus.excluded_lines), tuple(judged), qrels, problems)
+
+
+def check_corpus(path: Path, problems: Problems) -> CheckedCorpus:
+    """Walk the corpus file once, adding to ``problems``."""
+    found = CheckedCorpus()
+    for number, document in _parsed(path, parse_document, problems):
+        usable = document is not None and _usable(document, f"{path.name}:{number}", problems)
+        if document is None or not usable:
+            found.excluded_lines.add(number)
+        elif document.doc_id in found.doc_ids:
+            problems.add("duplicate_document_id", f"{path.name}:{number}: '{document.doc_id}'")
+            found.excluded_lines.add(number)
+        else:
+            found.doc_ids.add(document.doc_id)
+    if not found.doc_ids:
+        problems.add("no_document", path.name)
+    return found
+
+
+def _parsed(
+    path: Path, parse: Callable[[bytes], Record], problems: Problems
+) -> Iterator[tuple[int, Record | None]]:
+    """Yield each line's number and record, or None in place of a record that can't be read."""
+    for number, line in numbered_lines(path):
+        try:
+            yield number, parse(line)
+        except LineError as error:
+            problems.add(error.kind, f"{path.name}:{number}: {error}")
+            yield number, None
+
+
+def _usable(document: Document, place: str, problems: Problems) -> bool:
+    if document.text.strip():
+        return True
+    example = f"{place}: '{document.doc_id}'"
+    if document.title.strip():
+        problems.add("document_with_title_only", example)
+    elif any(document.metadata.get(name) for name in MEDIA_FIELDS):
+        problems.add("document_without_text", example)
+    else:
+        problems.add("empty_document", example)
+        return False
+    return True
+
+
+def _check_queries(path: Path, problems: Problems) -> dict[str, Query]:
+    queries: dict[str, Query] = {}
+    for number, query in _parsed(path, parse_query, problems):
+        if query is None:
+            continue
+        example = f"{path.name}:{number}: '{query.query_id}'"
+        if not query.text.strip():
+            problems.add("empty_query", example)
+        elif query.query_id in queries:
+            problems.add("duplicate_query_id", example)
+        else:
+            queries[query.query_id] = query
+    return queries
+
+
+def _check_judgements(path: Path, doc_ids: set[str], grades: Grades, problems: Problems) -> None:
+    first = True
+    for number, line in numbered_lines(path):
+        try:
+            columns = decode(line).rstrip("\r\n").split("\t")
+            if not (first and _is_header(columns)):
+                _add_judgement(columns, doc_ids, grades)
+        except JudgementError as errors:
+            for kind, detail in errors.found:
+                problems.add(kind, f"qrels/{path.name}:{number}: {detail}")
+        except LineError as error:
+            problems.add(error.kind, f"qrels/{path.name}:{number}: {error}")
+        first = False
+
+
+def _is_header(columns: list[str]) -> bool:
+    return columns[-1].strip().casefold() in _HEADER_WORDS
+
+
+class JudgementError(CorpusError):
+    """All that is wrong with one judgement: ``(kind, detail)`` pairs."""
+
+    def __init__(self, found: list[tuple[str, str]]) -> None:
+        super().__init__("; ".join(detail for _, detail in found))
+        self.found = found
+
+
+def _add_judgement(columns: list[str], doc_ids: set[str], grades: Grades) -> None:
+    if len(columns) != 3:
+        raise LineError("malformed_judgement", f"expected 3 columns, got {len(columns)}")
+    query_id, doc_id, written = columns
+    grade = _grade(written)
+    found: list[tuple[str, str]] = []
+    if grade is None:
+        found.append(("bad_grade", f"'{written}'"))
+    if query_id not in grades:
+        found.append(("judgement_of_absent_query", f"'{query_id}'"))
+    if doc_id not in doc_ids:
+        found.append(("judgement_of_absent_document", f"'{doc_id}'"))
+    earlier = grades.get(query_id, {}).get(doc_id)
+    if grade is not None and earlier is not None:
+        kind = "repeated_judgement" if earlier == grade else "conflicting_judgement"
+        found.append((kind, f"'{query_id}' '{doc_id}': {earlier}, then {grade}"))
+    if found or grade is None:
+        raise JudgementError(found)
+    grades[query_id][doc_id] = grade
+
+
+def _grade(written: str) -> int | None:
+    """Return the grade, or None where it is not an integer of 0 or more ('2.0' is 2)."""
+    try:
+        value = float(written)
+        return int(value) if value >= 0 and value.is_integer() else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _has_relevant(query: Query, grades: Grades, problems: Problems) -> bool:
+    if any(grade > 0 for grade in grades[query.query_id].values()):
+        return True
+    problems.add("query_without_judgement", f"'{query.query_id}'")
+    return False
+
+
+def _notice_same_texts(queries: list[Query], problems: Problems) -> None:
+    """Equal but for case and white space; the split keeps such queries on one side."""
+    by_text: dict[str, list[str]] = {}
+    for query in queries:
+        by_text.setdefault(" ".join(query.text.casefold().split()), []).append(query.query_id)
+    for ids in by_text.values():
+        if len(ids) > 1:
+            shown = ", ".join(f"'{query_id}'" for query_id in ids[:3])
+            problems.add("same_query_text", shown, amount=len(ids))
