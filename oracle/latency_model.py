@@ -22,14 +22,11 @@ def predict_latency_ms(
     if len(timed_lengths) == 0:
         return np.full(len(lengths), np.nan)
     n_bins = max(1, min(_MOST_BINS, len(timed_lengths) // _FEWEST_PER_BIN))
-    borders = np.unique(np.quantile(timed_lengths, np.arange(1, n_bins) / n_bins))
+    cuts = np.quantile(timed_lengths, np.arange(1, n_bins) / n_bins, method="lower")
+    borders = np.unique(cuts[cuts < timed_lengths.max()])  # each a length in its own bin
     bins = np.searchsorted(borders, timed_lengths, side="left")
-    everywhere = float(np.median(timed_latency_ms))
     medians = np.array(
-        [
-            np.median(timed_latency_ms[bins == one]) if (bins == one).any() else everywhere
-            for one in range(len(borders) + 1)
-        ]
+        [np.median(timed_latency_ms[bins == one]) for one in range(len(borders) + 1)]
     )
     predicted: FloatArray = medians[np.searchsorted(borders, lengths, side="left")]
     return predicted

@@ -60,21 +60,28 @@ def query_quality(
             f"{len(unjudged)} queries have no judgement and so no quality, e.g. "
             f"{', '.join(unjudged[:3])}; drop them (strict: false) or judge them"
         )
-    # Back ends that are programs of their own take only numbers as query ids.
+    # Some of ir-measures' back ends are programs of their own and take no id with a space in it.
     numbered = {str(number): query_id for number, query_id in enumerate(rankings, start=1)}
+    documents: dict[str, str] = {}
     judged = {
-        number: {doc_id: int(grade) for doc_id, grade in qrels[query_id].items()}
+        number: {_number(documents, doc_id): int(grade) for doc_id, grade in qrels[one].items()}
+        for number, one in numbered.items()
+    }
+    run = {
+        number: {
+            _number(documents, doc_id): -float(rank)
+            for rank, doc_id in enumerate(rankings[query_id].doc_ids)
+        }
         for number, query_id in numbered.items()
     }
-    run = {number: _distinct_scores(rankings[query_id]) for number, query_id in numbered.items()}
     return {
         name: {numbered[number]: value for number, value in values.items()}
         for name, values in _calculate(judged, run, measures).items()
     }
 
 
-def _distinct_scores(ranking: Ranking) -> dict[str, float]:
-    return {doc_id: -float(rank) for rank, doc_id in enumerate(ranking.doc_ids)}
+def _number(known: dict[str, str], doc_id: str) -> str:
+    return known.setdefault(doc_id, str(len(known) + 1))
 
 
 def _calculate(

@@ -1,0 +1,63 @@
+import json
+
+import numpy as np
+import pytest
+
+from arms.errors import LabelsError
+from arms.settings import ArmSettings
+from oracle.labels import read_labels
+from oracle.runner import run_oracle
+from oracle.settings import LatencySettings, OracleSettings
+from oracle.withhold import attach_texts, export_without_text
+from tests.oracle.fakes import dataset
+
+SUITE = [dataset("one", word="secretword"), dataset("two", word="secretword")]
+TEXTS = {(one.name, query.query_id): query.text for one in SUITE for query in one.queries}
+
+
+@pytest.fixture
+def labels_folder(tmp_path, fake_arms):
+    arms = (ArmSettings(arm="fake", options={"fail_on": "secretword 2 "}),)
+    settings = OracleSettings(latency=LatencySettings(threads=1))
+    run_oracle(SUITE, arms, tmp_path / "index", tmp_path / "labels", settings)
+    return tmp_path / "labels"
+
+
+def test_no_text_leaves_and_everything_else_does(labels_folder, tmp_path):
+    target = tmp_path / "out"
+    export_without_text(labels_folder, target)
+    assert sorted(path.name for path in target.iterdir()) == [
+        "labels.parquet", "manifest.json", "queries.parquet",
+    ]  # fmt: skip
+    for path in target.iterdir():
+        if path.suffix == ".parquet":
+            assert b"secretword" not in path.read_bytes()
+    full, bare = read_labels(labels_folder), read_labels(target)
+    assert bare.texts is None
+    assert bare.query_ids.tolist() == full.query_ids.tolist()
+    assert bare.text_groups.tolist() == full.text_groups.tolist()
+    assert np.array_equal(bare.status, full.status)
+    assert np.array_equal(bare.latency_ms, full.latency_ms, equal_nan=True)
+    assert np.array_equal(bare.quality["R@5"], full.quality["R@5"], equal_nan=True)
+    assert "text" in json.loads((target / "manifest.json").read_text())["withheld"]
+
+
+def test_texts_come_back(labels_folder, tmp_path):
+    export_without_text(labels_folder, tmp_path / "out")
+    bare = read_labels(tmp_path / "out")
+    assert attach_texts(bare, TEXTS).texts.tolist() == read_labels(labels_folder).texts.tolist()
+
+
+def test_absent_and_other_texts_are_refused(labels_folder):
+    labels = read_labels(labels_folder)
+    with pytest.raises(LabelsError, match="12 of 24 labelled queries have no text"):
+        attach_texts(labels, {key: text for key, text in TEXTS.items() if key[0] == "one"})
+    with pytest.raises(LabelsError, match="1 of 24 queries have another text"):
+        attach_texts(labels, {**TEXTS, ("one", "q03"): "something else"})
+
+
+def test_incomplete_labels_are_refused(labels_folder, tmp_path):
+    (labels_folder / "manifest.json").unlink()
+    with pytest.raises(LabelsError, match="absent or unfinished"):
+        export_without_text(labels_folder, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
