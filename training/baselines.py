@@ -71,7 +71,9 @@ def best_static_per_dataset(
     return chosen
 
 
-def same_mix(chosen: Columns, competes: BoolArray, seed: int) -> tuple[Columns, FloatArray]:
+def same_mix(
+    chosen: Columns, competes: BoolArray, seed: int | tuple[int, ...]
+) -> tuple[Columns, FloatArray]:
     """Draw arms at random with the frequencies of ``chosen``; return (Q,) columns, probabilities.
 
     What a router's mix of arms is worth without knowing the query. Where a dataset lacks an arm,

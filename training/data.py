@@ -91,7 +91,8 @@ class TokenisedQueries(Dataset[Any]):
 
     def __getitems__(self, rows: Sequence[int]) -> Batch:
         """Return the rows as one batch: ``ids``, ``mask`` (1 = real token) and the supervision."""
-        tokens = [self.token_ids[row] for row in rows]
+        # A text without a token counts as one of padding, so that no batch has width 0.
+        tokens = [self.token_ids[row] or [self.pad_id] for row in rows]
         ids, mask = pad_tokens(tokens, self.pad_id, self.padding_side)
         chosen = torch.as_tensor(rows, dtype=torch.long)
         return {"ids": ids, "mask": mask, **self.supervised.batch(chosen)}

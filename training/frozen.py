@@ -11,27 +11,13 @@ import torch
 from numpy.typing import NDArray
 from pytorch_lightning import seed_everything
 
+from router.policies.encoder import LinearHead
 from training.data import EmbeddedQueries, RouterData, Supervision
 from training.lightning_module import Optimisation, RouterModule
 from training.lightning_run import run
 from training.settings import TrainingSettings
 
 Features = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Head:
-    """A linear head over mean-pooled embeddings as the encoder gives them."""
-
-    weight: NDArray[np.float32]
-    """(arms, d)."""
-    bias: NDArray[np.float32]
-    """(arms,)."""
-
-    def logits(self, embedded: Features) -> NDArray[np.float32]:
-        """(n, d) embeddings → (n, arms)."""
-        product: NDArray[np.float32] = embedded @ self.weight.T + self.bias
-        return product
 
 
 @dataclass(frozen=True)
@@ -51,11 +37,11 @@ class Standardisation:
         """Standardised features as a float32 tensor."""
         return torch.tensor((features - self.mean) / self.scale, dtype=torch.float32)
 
-    def fold_into(self, head: torch.nn.Linear) -> Head:
+    def fold_into(self, head: torch.nn.Linear) -> LinearHead:
         """Return the head that gives the same logits on features that aren't standardised."""
         folded = head.weight.detach().cpu().numpy().astype(np.float64) / self.scale
         shifted = head.bias.detach().cpu().numpy().astype(np.float64) - folded @ self.mean
-        return Head(folded.astype(np.float32), shifted.astype(np.float32))
+        return LinearHead(folded.astype(np.float32), shifted.astype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -73,7 +59,7 @@ def fit_frozen_head(
     settings: TrainingSettings,
     logger: Any = False,
     on_epoch: Callable[[], None] = lambda: None,
-) -> tuple[Head, dict[str, float]]:
+) -> tuple[LinearHead, dict[str, float]]:
     """Fit one head over fixed embeddings; return it with the metrics of the epoch that was kept.
 
     The head starts at zero: the problem is convex, so that its start only adds noise. Without

@@ -44,6 +44,10 @@ class LoraSettings(Settings):
     dropout: float = Field(default=0.05, ge=0, lt=1)
     learning_rate: float = Field(default=1e-4, gt=0)
     weight_decay: float = Field(default=0.01, ge=0)
+    start_from_frozen: bool = Field(
+        default=True,
+        description="start at the head fitted to the frozen encoder; the paper starts at random",
+    )
     epochs: int = Field(default=2, ge=1)
     batch_size: int = Field(default=32, ge=1, description="queries per optimiser step")
     accumulate: int = Field(
@@ -98,6 +102,7 @@ class TrainingSettings(Settings):
     head_dropout: float = Field(default=0.1, ge=0, lt=1)
     warmup_share: float = Field(default=0.1, ge=0, lt=1, description="of all optimiser steps")
     max_tokens: int = Field(default=128, ge=3)
+    encoder_dtype: Literal["float32", "bfloat16"] = "float32"
     seed: int = Field(default=42, ge=0)
     cross_validation_folds: int = Field(default=5, ge=0, description="0 or 1: none")
     overhead_queries: int = Field(

@@ -1,0 +1,215 @@
+"""Fits every policy on one side of a split: the fixed one, or one fold of cross-validation."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arms.progress import Task
+from router.policies.encoder import LinearHead
+from router.policies.tfidf import TfidfPolicy
+from router.query_encoder import QueryEncoder
+from training import baselines
+from training.baselines import Columns
+from training.data import supervision
+from training.frozen import Split, fit_frozen_head
+from training.settings import TrainingSettings
+from training.table import RoutingTable
+from training.wandb_logger import NoRun
+from training.work_folder import WorkFolder, fingerprint, key_of
+
+if TYPE_CHECKING:
+    from training.lora import Tokens
+
+Rows = NDArray[np.intp]
+Lams = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What every fit shares."""
+
+    settings: TrainingSettings
+    encoder: QueryEncoder
+    embedded: NDArray[np.float32]
+    """(Q, d) of all labelled queries; d is 0 where nothing needs them."""
+    action: RoutingTable
+    """All labelled queries over A, the arms a router may choose."""
+    every: RoutingTable
+    """The same queries over P, all arms that were run."""
+    work: WorkFolder
+    task: Task
+    """Moved on by one for each head or baseline fitted."""
+    run: NoRun = field(default_factory=NoRun)
+
+
+@dataclass(frozen=True)
+class Heads:
+    """One head per λ, and the adapters they need."""
+
+    by_lam: Mapping[float, LinearHead]
+    metrics: Mapping[float, Mapping[str, float]]
+    adapters: Mapping[float, Path] | None = None
+
+    def only(self, lams: Lams) -> Heads:
+        """Return the heads of frozen encoders at ``lams`` alone."""
+        return Heads(
+            {lam: self.by_lam[lam] for lam in lams}, {lam: self.metrics[lam] for lam in lams}
+        )
+
+
+@dataclass(frozen=True)
+class BestStatic:
+    """Orders of P's columns, best first, per λ: over all datasets and within each."""
+
+    overall: Mapping[float, Columns]
+    per_dataset: Mapping[float, Mapping[str, Columns]]
+
+    def choose(self, lam: float, table: RoutingTable) -> Columns:
+        """(Q,) the best static arm, or the next best where the dataset lacks it."""
+        return baselines.first_available(self.overall[lam], table.competes)
+
+    def choose_per_dataset(self, lam: float, table: RoutingTable) -> Columns:
+        """(Q,) the best static arm of each query's dataset."""
+        return baselines.best_static_per_dataset(self.per_dataset[lam], self.overall[lam], table)
+
+
+def comparable_rows(shop: Workshop, wanted: NDArray[np.bool_]) -> Rows:
+    """Rows wanted that may enter training or selection: all arms of A answered."""
+    return np.flatnonzero(wanted & shop.action.comparable)
+
+
+def fit_frozen(
+    shop: Workshop, lams: Lams, train: Rows, validation: Rows, log: bool = False
+) -> Heads:
+    """Fit one head per λ over the frozen encoder, reusing the finished ones."""
+    heads: dict[float, LinearHead] = {}
+    metrics: dict[float, Mapping[str, float]] = {}
+    depends_on = _dependencies(shop, train, validation, shop.settings.frozen)
+    for lam in lams:
+        key = key_of("frozen", lam, depends_on)
+        finished = shop.work.load(key)
+        if finished is None:
+            finished = fit_frozen_head(
+                shop.action.arms,
+                _embedded(shop, train, lam),
+                _embedded(shop, validation, lam) if len(validation) else None,
+                shop.settings,
+                logger=shop.run.head_logger("frozen", lam) if log else False,
+            )
+            shop.work.save(key, *finished)
+        heads[lam], metrics[lam] = finished
+        if log:
+            shop.run.finish_head("frozen", lam, metrics[lam])
+        shop.task.advance()
+    return Heads(heads, metrics)
+
+
+def fit_lora_heads(
+    shop: Workshop, lams: Lams, start: Heads | None, train: Rows, validation: Rows
+) -> Heads:
+    """Fit adapters and a head at each λ, from ``start`` where given, reusing the finished ones."""
+    from training.lora import Tokens
+
+    encoder, settings = shop.encoder.resolved, shop.settings
+    tokens = Tokens.of(encoder, shop.action.texts.tolist(), settings.max_tokens)
+    heads: dict[float, LinearHead] = {}
+    metrics: dict[float, Mapping[str, float]] = {}
+    adapters: dict[float, Path] = {}
+    depends_on = _dependencies(shop, train, validation, settings.lora, start and settings.frozen)
+    for lam in lams:
+        key = key_of("lora", lam, depends_on)
+        finished = shop.work.load(key)
+        if finished is None:
+            first = None if start is None else start.by_lam[lam]
+            finished = _fit_lora(shop, tokens, lam, first, train, validation, key)
+        heads[lam], metrics[lam] = finished
+        adapters[lam] = shop.work.adapter(key)
+        shop.run.finish_head("lora", lam, metrics[lam])
+        shop.task.advance()
+    return Heads(heads, metrics, adapters)
+
+
+def _fit_lora(
+    shop: Workshop,
+    tokens: Tokens,
+    lam: float,
+    start: LinearHead | None,
+    train: Rows,
+    validation: Rows,
+    key: str,
+) -> tuple[LinearHead, dict[str, float]]:
+    from training.lora import fit_lora
+
+    training, validating = (
+        tokens.supervised(rows, _supervised(shop, rows, lam)) for rows in (train, validation)
+    )
+    with tempfile.TemporaryDirectory(dir=shop.work.path) as folder:
+        adapter = Path(folder) / "adapter"
+        head, metrics = fit_lora(
+            shop.action.arms,
+            shop.encoder.resolved,
+            training,
+            validating if len(validation) else None,
+            shop.settings,
+            start,
+            adapter,
+            logger=shop.run.head_logger("lora", lam),
+        )
+        shop.work.save(key, head, metrics, adapter)
+    return head, metrics
+
+
+def fit_tfidf(shop: Workshop, train: Rows, validation: Rows) -> TfidfPolicy | None:
+    """Fit the TF-IDF baseline at each λ; None where it is off or the queries hold no words."""
+    settings = shop.settings
+    if not settings.baselines.tfidf:
+        return None
+    training, validating = shop.action.rows(train), shop.action.rows(validation)
+    features = baselines.tfidf_features(training.texts.tolist(), settings.baselines)
+    if features is None:
+        return None
+    heads = {}
+    for lam in settings.lams:
+        heads[lam] = baselines.fit_tfidf(features, training, validating, lam, settings.baselines)
+        shop.task.advance()
+    return TfidfPolicy("tfidf", shop.action.arms, features.vectorizer, heads)
+
+
+def fit_best_static(table: RoutingTable, lams: Lams) -> BestStatic:
+    """Order the arms by mean reward on ``table``, the queries of training and validation."""
+    return BestStatic(
+        overall={lam: baselines.static_order(table, lam) for lam in lams},
+        per_dataset={lam: baselines.static_order_per_dataset(table, lam) for lam in lams},
+    )
+
+
+def _dependencies(shop: Workshop, train: Rows, validation: Rows, *own: Any) -> list[Any]:
+    """What a head depends on beside its λ, as JSON values; ``own`` are its mode's settings."""
+    settings = shop.settings
+    return [
+        fingerprint(shop.action.rows(train)),
+        fingerprint(shop.action.rows(validation)),
+        shop.encoder.resolved.revision,
+        settings.encoder_dtype,
+        settings.max_tokens,
+        settings.tau,
+        settings.head_dropout,
+        settings.warmup_share,
+        settings.seed,
+        *(part and part.model_dump(mode="json") for part in (settings.trainer, *own)),
+    ]
+
+
+def _supervised(shop: Workshop, rows: Rows, lam: float) -> Any:
+    return supervision(shop.action.rows(rows), lam, shop.settings.tau)
+
+
+def _embedded(shop: Workshop, rows: Rows, lam: float) -> Split:
+    return Split(shop.embedded[rows], _supervised(shop, rows, lam))

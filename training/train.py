@@ -1,0 +1,265 @@
+"""Train every router of a run: heads at each λ, baselines, the artifact, and all decisions."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arms.progress import Progress, SilentProgress
+from oracle.labels import read_labels
+from router.artifact import DECISIONS, RouterRecord, write_router
+from router.decisions import write_decisions
+from router.policies.encoder import EncoderPolicy
+from router.policies.static import StaticPolicy
+from router.policy import Policy
+from router.query_encoder import QueryEncoder
+from training import fitting
+from training.baselines import Columns
+from training.deciding import (
+    BEST_STATIC,
+    ROUTER,
+    ROUTER_LORA,
+    Fitted,
+    add_decisions,
+    add_static_arms,
+    measured_overheads,
+)
+from training.decision_table import DecisionTable
+from training.embeddings import embed_queries
+from training.fitting import Heads, Rows, Workshop
+from training.folds import fold_of_queries, held_out_share
+from training.held_out import expected_per_arm, held_out_metrics
+from training.settings import TrainingSettings
+from training.table import RoutingTable, Texts, check_trainable, routing_table
+from training.wandb_logger import open_run
+from training.work_folder import WorkFolder
+
+INNER_VALIDATION_SHARE = 0.1
+"""Of a fold's training queries: they pick the epoch, so that the fold itself stays unseen."""
+
+
+def train_routers(
+    labels_folder: Path,
+    texts: Texts | None,
+    router_folder: Path,
+    settings: TrainingSettings,
+    progress: Progress | None = None,
+) -> RouterRecord:
+    """Train at every λ of ``settings`` and write ``router_folder`` with ``decisions.parquet``.
+
+    Policies in the artifact: ``router`` (the default), ``router_lora`` where asked for, ``tfidf``,
+    and ``best_static`` (of A, the arms a router may choose). Decided in addition: ``static:<arm>``
+    for every arm of P, ``best_static`` and ``best_static_per_dataset`` (of P), ``random_same_mix``.
+    Nothing is fitted or chosen on test queries.
+
+    Finished heads are kept in ``<router_folder>.work`` and reused when labels, settings and seed
+    are the same, so that a killed run goes on. The same call gives the same weights, byte for byte,
+    on the same machine with the same number of threads.
+
+    Args:
+        labels_folder: what ``l2r oracle`` wrote.
+        texts: (dataset, query id) → text, for labels that hold none; ignored otherwise.
+        router_folder: replaced as a whole.
+        settings: see there.
+        progress: where bars are drawn.
+
+    Raises:
+        LabelsError: the labels are absent, have fewer than two arms, no usable training query, or
+            no text.
+        RouterError: the encoder can't be loaded.
+        MissingExtraError: a package that the settings need is not installed.
+    """
+    progress = progress or SilentProgress()
+    labels = read_labels(labels_folder)
+    action = routing_table(labels, labels.router_arms, texts)
+    check_trainable(action)
+    every = routing_table(labels, labels.pipelines, texts)
+    work = WorkFolder.beside(router_folder)
+    work.path.mkdir(parents=True, exist_ok=True)
+    encoder = QueryEncoder(settings.encoder, settings.max_tokens, settings.encoder_dtype)
+    embedded = np.zeros((len(action), 0), dtype=np.float32)
+    if _frozen_lams(settings):
+        embedded = embed_queries(action.texts.tolist(), encoder, work.embeddings, progress)
+    with (
+        open_run(settings.wandb, settings.model_dump(mode="json"), work.path) as run,
+        progress.task("training", total=_steps(settings)) as task,
+    ):
+        shop = Workshop(settings, encoder, embedded, action, every, work, task, run)
+        fixed = _fit_fixed_split(shop)
+        record = _write(shop, fixed, labels_folder, router_folder)
+        run.log_router(router_folder)
+    return record
+
+
+@dataclass(frozen=True)
+class _FixedSplit:
+    fitted: Fitted
+    head_metrics: dict[str, Heads]
+
+
+def _fit_fixed_split(shop: Workshop) -> _FixedSplit:
+    settings, splits = shop.settings, shop.action.splits
+    train = fitting.comparable_rows(shop, splits == "train")
+    validation = fitting.comparable_rows(shop, splits == "val")
+    heads: dict[str, Heads] = {}
+    frozen = fitting.fit_frozen(shop, _frozen_lams(settings), train, validation, log=True)
+    start = frozen if settings.lora.start_from_frozen else None
+    if settings.encoder_mode == "lora":
+        heads[ROUTER] = fitting.fit_lora_heads(shop, settings.lams, start, train, validation)
+    else:
+        heads[ROUTER] = frozen.only(settings.lams)
+        if settings.lora_lams:
+            heads[ROUTER_LORA] = fitting.fit_lora_heads(
+                shop, settings.lora_lams, start, train, validation
+            )
+    return _FixedSplit(_fitted(shop, heads, train, validation, splits != "test"), heads)
+
+
+def _fitted(
+    shop: Workshop, heads: dict[str, Heads], train: Rows, validation: Rows, seen: Any
+) -> Fitted:
+    """Wrap heads as policies and fit the baselines; ``seen`` (Q,) marks train and validation."""
+    learned: dict[str, Policy] = {
+        name: EncoderPolicy(
+            name,
+            shop.action.arms,
+            fitted.by_lam,
+            adapters=fitted.adapters,
+            max_tokens=shop.settings.max_tokens,
+            dtype=shop.settings.encoder_dtype,
+            query_encoder=shop.encoder,
+        )
+        for name, fitted in heads.items()
+    }
+    tfidf = fitting.fit_tfidf(shop, train, validation)
+    if tfidf is not None:
+        learned[tfidf.name] = tfidf
+    return Fitted(
+        learned,
+        fitting.fit_best_static(shop.every.rows(seen), shop.settings.lams),
+        frozenset(name for name, fitted in heads.items() if fitted.adapters is None),
+    )
+
+
+def _write(
+    shop: Workshop, fixed: _FixedSplit, labels_folder: Path, router_folder: Path
+) -> RouterRecord:
+    splits, everyone = shop.action.splits, np.arange(len(shop.action))
+    learned = fixed.fitted.learned
+    overheads = {name: measured_overheads(shop, policy) for name, policy in learned.items()}
+    decisions = DecisionTable()
+    add_static_arms(decisions, shop.every, splits)
+    chosen = add_decisions(decisions, shop, fixed.fitted, everyone, splits, overheads)
+    typical = {name: np.full_like(times, np.median(times)) for name, times in overheads.items()}
+    _cross_validate(shop, decisions, typical)
+    record = RouterRecord(
+        arms=shop.action.arms,
+        default_policy=ROUTER,
+        tau=shop.settings.tau,
+        lams=shop.settings.lams,
+        encoder_id=shop.encoder.resolved.encoder_id,
+        encoder_revision=shop.encoder.resolved.revision,
+        expected={
+            lam: expected_per_arm(_rows(shop, "val"), columns[splits == "val"])
+            for (name, lam), columns in chosen.items()
+            if name == ROUTER
+        },
+        datasets=_arms_of_datasets(shop.action),
+        overhead_ms={name: float(np.median(times)) for name, times in overheads.items()},
+        training_metrics=_metrics(shop, fixed, chosen),
+        labels_hash=hashlib.sha256((labels_folder / "labels.parquet").read_bytes()).hexdigest(),
+    )
+    policies = [*learned.values(), _best_static_policy(shop)]
+    record = write_router(router_folder, record, policies, keep_decisions=False)
+    write_decisions(decisions.finish(), router_folder / DECISIONS)
+    return record
+
+
+def _cross_validate(
+    shop: Workshop, decisions: DecisionTable, overheads: dict[str, np.ndarray]
+) -> None:
+    """Decide every query once more, by policies that never saw its group."""
+    settings = shop.settings
+    if settings.cross_validation_folds < 2:
+        return
+    folds = fold_of_queries(shop.action, settings.cross_validation_folds, settings.seed)
+    named = np.array([f"cv{fold}" for fold in folds], dtype=object)
+    add_static_arms(decisions, shop.every, named)
+    for fold in sorted(set(folds)):
+        seen, unseen = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        if not shop.action.comparable[seen].any():
+            continue
+        inner = held_out_share(shop.action.rows(seen), INNER_VALIDATION_SHARE, settings.seed)
+        is_validation = np.zeros(len(folds), dtype=bool)
+        is_validation[seen[inner]] = True
+        train = fitting.comparable_rows(shop, (folds != fold) & ~is_validation)
+        validation = fitting.comparable_rows(shop, is_validation)
+        if not len(train):
+            continue
+        heads: dict[str, Heads] = {}
+        if settings.encoder_mode == "frozen":
+            heads[ROUTER] = fitting.fit_frozen(shop, settings.lams, train, validation)
+        fitted = _fitted(shop, heads, train, validation, folds != fold)
+        add_decisions(decisions, shop, fitted, unseen, named[unseen], overheads)
+
+
+def _metrics(
+    shop: Workshop, fixed: _FixedSplit, chosen: dict[tuple[str, float], Columns]
+) -> dict[str, Any]:
+    """Policy → λ → the kept epoch, and what the choices come to on validation and test."""
+    found: dict[str, Any] = {}
+    for (name, lam), columns in chosen.items():
+        entry: dict[str, Any] = {
+            split: held_out_metrics(_rows(shop, split), columns[shop.action.splits == split], lam)
+            for split in ("val", "test")
+        }
+        if name in fixed.head_metrics:
+            entry["kept_epoch"] = dict(fixed.head_metrics[name].metrics[lam])
+        found.setdefault(name, {})[f"{lam:g}"] = entry
+    return found
+
+
+def _best_static_policy(shop: Workshop) -> StaticPolicy:
+    """The best arm of A at each λ, chosen on training and validation queries."""
+    seen = shop.action.rows(shop.action.splits != "test")
+    best = fitting.fit_best_static(seen, shop.settings.lams).overall
+    choice = {lam: shop.action.arms[order[0]] for lam, order in best.items()}
+    return StaticPolicy(BEST_STATIC, shop.action.arms, choice)
+
+
+def _rows(shop: Workshop, split: str) -> RoutingTable:
+    return shop.action.rows(shop.action.splits == split)
+
+
+def _arms_of_datasets(table: RoutingTable) -> dict[str, tuple[str, ...]]:
+    return {
+        str(dataset): tuple(
+            arm
+            for arm, has in zip(
+                table.arms, table.competes[table.datasets == dataset].any(axis=0), strict=True
+            )
+            if has
+        )
+        for dataset in sorted(set(table.datasets))
+    }
+
+
+def _frozen_lams(settings: TrainingSettings) -> tuple[float, ...]:
+    """The λ at which a head over the frozen encoder is needed, ascending."""
+    if settings.encoder_mode == "lora":
+        return settings.lams if settings.lora.start_from_frozen else ()
+    extra = settings.lora_lams if settings.lora.start_from_frozen else ()
+    return tuple(sorted({*settings.lams, *extra}))
+
+
+def _steps(settings: TrainingSettings) -> int:
+    """How many fits a run takes, for its progress bar."""
+    lora = settings.lams if settings.encoder_mode == "lora" else settings.lora_lams
+    folds = settings.cross_validation_folds if settings.cross_validation_folds >= 2 else 0
+    in_folds = len(settings.lams) * (settings.encoder_mode == "frozen")
+    tfidf = len(settings.lams) * settings.baselines.tfidf
+    return len(_frozen_lams(settings)) + len(lora) + tfidf + folds * (in_folds + tfidf)
