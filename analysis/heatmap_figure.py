@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from analysis.evaluation import FloatArray
 
-_COLOURS = "cividis"  # made to look the same with and without colour-vision deficiency
+_COLOURS = "Blues"  # one hue, light to dark: reads the same with any colour vision and in grey
 
 
 def draw_dataset_shares(results: Results, lam: float) -> Figure:
@@ -41,7 +41,7 @@ def draw_dataset_shares(results: Results, lam: float) -> Figure:
         written = [[_percent(value) for value in row] for row in shares[:, used]]
         _draw(axes, shares[:, used], written, datasets, [arms[i] for i in used])
         axes.set_title(f"{title_of(policy)}, λ = {lam:g}")
-    _bar(figure, panels, "share of the dataset's test queries")
+    _bar(figure, panels, "share of queries")
     return figure
 
 

@@ -46,15 +46,8 @@ def place_labels(
     figure.draw_without_rendering()
     renderer = figure.canvas.get_renderer()
     radius = 4.0 * figure.dpi / 72.0
-    taken = (
-        [
-            (x - radius, y - radius, x + radius, y + radius)
-            for x, y in axes.transData.transform([*obstacles])
-            if len(obstacles)
-        ]
-        if len(obstacles)
-        else []
-    )
+    places = axes.transData.transform([*obstacles]) if obstacles else []
+    taken = [(x - radius, y - radius, x + radius, y + radius) for x, y in places]
     frame = axes.get_window_extent(renderer).extents
     for label in labels:
         taken.append(_place(axes, label, taken, tuple(frame), renderer))
@@ -92,6 +85,8 @@ def _annotate(
     vertical: str,
     leader: bool,
 ) -> Any:
+    from matplotlib.patheffects import withStroke
+
     line = {"arrowstyle": "-", "color": label.colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
     note: Any = axes.annotate(
         label.text,
@@ -107,6 +102,7 @@ def _annotate(
         zorder=6,
     )
     note.set_in_layout(False)
+    note.set_path_effects([withStroke(linewidth=2.0, foreground="white")])
     if leader:  # measure the text alone: a leader may cross others, a text may not
         return _TextOnly(note)
     return note

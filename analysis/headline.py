@@ -1,0 +1,87 @@
+"""The claim in a sentence per λ, with numbers, whatever they say."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analysis.bootstrap import Estimate
+from analysis.comparison import Comparison
+from analysis.outcomes import Outcome
+from analysis.results import Results
+from analysis.roles import BEST_STATIC
+from analysis.table import Kind, write_number
+
+
+def headline(results: Results) -> tuple[str, ...]:
+    """One sentence per shown λ: the router against the best static arm, on the test split."""
+    found = {one.lam: one for one in results.test.comparisons if one.policy == BEST_STATIC}
+    return tuple(
+        _sentence(results, lam, found[lam])
+        if lam in found
+        else f"At λ = {lam:g} there is nothing to compare: {results.router} and a best static arm "
+        "have no test query in common."
+        for lam in results.shown_lams
+    )
+
+
+def verdict(reward_difference: Estimate) -> str:
+    """``ahead``, ``not clearly ahead`` (the interval holds 0) or ``not ahead``, by reward."""
+    if reward_difference.value is None or reward_difference.value <= 0.0:
+        return "not ahead"
+    return "ahead" if reward_difference.above_zero else "not clearly ahead"
+
+
+def _sentence(results: Results, lam: float, one: Comparison) -> str:
+    best_static = results.test.scores.get(BEST_STATIC, lam)
+    named = arms_named(best_static) if best_static is not None else ""
+    measure = results.labels.primary_measure
+    parts = [
+        _part("reward", "quality", "change", one.router_reward, one.reward, one.reward_difference),
+        _part(
+            measure, "quality", "change", one.router_quality, one.quality, one.quality_difference
+        ),
+        _part(
+            "mean latency",
+            "ms",
+            "change_ms",
+            one.router_latency_ms,
+            one.latency_ms,
+            one.latency_difference_ms,
+            " ms",
+        ),
+    ]
+    return (
+        f"At λ = {lam:g}, {results.router} is {verdict(one.reward_difference)} of "
+        f"the best static arm ({named}) on "
+        f"{one.n:,} test queries: {'; '.join(parts)}."
+    )
+
+
+def _part(
+    name: str,
+    kind: Kind,
+    change: Kind,
+    router: float,
+    arm: float,
+    difference: Estimate,
+    unit: str = "",
+) -> str:
+    numbers = f"{name} {write_number(kind, router)} against {write_number(kind, arm)}{unit}"
+    if difference.value is None:
+        return numbers
+    interval = ""
+    if difference.low is not None and difference.high is not None:
+        low, high = write_number(change, difference.low), write_number(change, difference.high)
+        interval = f" [{low}, {high}]"
+    return f"{numbers} ({write_number(change, difference.value)}{interval})"
+
+
+def arms_named(outcome: Outcome) -> str:
+    """Name the arms that answered, most frequent first: one, or several where some are absent."""
+    answered = outcome.answering_arm[outcome.evaluated]
+    counts = np.bincount(answered, minlength=len(outcome.evaluation.pipelines))
+    order = [int(column) for column in np.argsort(-counts, kind="stable") if counts[column]]
+    names = [outcome.evaluation.pipelines[column] for column in order]
+    if len(names) < 2:
+        return "".join(names) or "none"
+    return f"{names[0]}; {', '.join(names[1:])} where a dataset lacks it"

@@ -1,0 +1,123 @@
+"""From labels and decisions on disk to a folder with the whole report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.content import ReportContent
+from analysis.facts import router_facts
+from analysis.figures import write_figures
+from analysis.markdown import write_markdown
+from analysis.page import write_page
+from analysis.results import Results, compute_results
+from analysis.samples import read_latency_samples
+from analysis.sections import report_content
+from analysis.settings import ReportSettings
+from analysis.table import write_csv
+from arms.atomic import atomic_folder, write_json
+from arms.errors import SettingsError
+from oracle.labels import read_labels
+from router.decisions import read_decisions
+
+DECISIONS = "decisions.parquet"
+RECORD = "report.json"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPaths:
+    """Where the report lies."""
+
+    folder: Path
+    html: Path
+    markdown: Path
+    csv: tuple[Path, ...]
+    figures: tuple[Path, ...]
+    """PNG files; an SVG lies beside each."""
+
+
+def write_report(
+    labels_folder: Path,
+    router_folder: Path,
+    report_folder: Path,
+    settings: ReportSettings | None = None,
+) -> ReportPaths:
+    """Write report.md, index.html, a CSV per table, PNG and SVG per figure; whole or not at all.
+
+    Args:
+        labels_folder: a complete labels folder.
+        router_folder: the folder that holds ``decisions.parquet``, or that file itself.
+        report_folder: made or replaced; an existing folder must be an earlier report, or empty.
+        settings: what to compare; the defaults where None.
+
+    Raises:
+        LabelsError, RouterError: the input is missing, unfinished, or doesn't fit together.
+        SettingsError: ``report_folder`` holds something else, or a setting can't be met.
+        MissingExtraError: matplotlib isn't installed.
+    """
+    chosen = settings or ReportSettings()
+    decisions = router_folder if router_folder.is_file() else router_folder / DECISIONS
+    check_replaceable(report_folder)
+    labels = read_labels(labels_folder)
+    samples = read_latency_samples(labels_folder, labels)
+    results = compute_results(labels, read_decisions(decisions), chosen, samples)
+    with atomic_folder(report_folder) as folder:
+        content = _write_all(results, decisions.parent, folder)
+    names = [table.name for table in content.tables]
+    figures = [figure.name for section in content.sections for figure in section.figures]
+    return ReportPaths(
+        folder=report_folder,
+        html=report_folder / "index.html",
+        markdown=report_folder / "report.md",
+        csv=tuple(report_folder / f"{name}.csv" for name in names),
+        figures=tuple(report_folder / f"{name}.png" for name in figures),
+    )
+
+
+def check_replaceable(report_folder: Path) -> None:
+    """Raise ``SettingsError`` if writing the report would delete something that isn't a report."""
+    if report_folder.is_dir():
+        if any(report_folder.iterdir()) and not (report_folder / RECORD).is_file():
+            raise SettingsError(
+                f"{report_folder} holds files but no {RECORD}, so it isn't an earlier report; a "
+                "report replaces its folder: name a new one, or empty this"
+            )
+    elif report_folder.exists():
+        raise SettingsError(f"{report_folder} is a file; name a folder for the report")
+
+
+def _write_all(results: Results, router_folder: Path, folder: Path) -> ReportContent:
+    figures = write_figures(results, folder)
+    content = report_content(results, figures, router_facts(router_folder), _commands(results))
+    for table in content.tables:
+        (folder / f"{table.name}.csv").write_text(write_csv(table), encoding="utf-8", newline="")
+    (folder / "report.md").write_text(write_markdown(content), encoding="utf-8")
+    svgs = {name: (folder / f"{name}.svg").read_text(encoding="utf-8") for name in figures}
+    (folder / "index.html").write_text(write_page(content, svgs), encoding="utf-8")
+    write_json(folder / RECORD, _record(results))
+    return content
+
+
+def _record(results: Results) -> dict[str, object]:
+    evaluation = results.test.scores.evaluation
+    return {
+        "format_version": FORMAT_VERSION,
+        "settings": results.settings.model_dump(mode="json"),
+        "lams": list(results.lams),
+        "policies": list(results.test.scores.policies),
+        "test_queries": len(evaluation),
+        "test_queries_left_out": evaluation.failed_queries,
+    }
+
+
+def _commands(results: Results) -> str:
+    lams = " ".join(f"{lam:g}" for lam in results.lams)
+    return "\n".join(
+        (
+            "l2r index  run.yaml",
+            "l2r oracle run.yaml",
+            f"l2r train  run.yaml --lam {lams}",
+            "l2r report run.yaml",
+        )
+    )
