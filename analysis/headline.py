@@ -53,7 +53,8 @@ def _sentence(results: Results, lam: float, one: Comparison) -> str:
     return (
         f"At λ = {lam:g}, {results.router} is {verdict(one.reward_difference)} of "
         f"the best static arm ({named}) on "
-        f"{one.n:,} test queries: {'; '.join(parts)}."
+        f"{one.n:,} test queries: {'; '.join(parts)}. "
+        f"Brackets: difference and its {results.settings.confidence:.0%} interval."
     )
 
 

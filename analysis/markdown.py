@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from analysis.content import FigureEntry, ReportContent, Section
 from analysis.table import Table
 
-_SPECIAL = str.maketrans({character: "\\" + character for character in "\\`*_[]<>|"})
+# An underscore inside a word isn't mark-up, and brackets are only where a link could follow.
+_SPECIAL = re.compile(r"[\\`*<|]|(?<!\w)_|_(?!\w)|[\[\]](?=.*\]\s?[(:\[])")
 
 
 def escape(text: str) -> str:
     """Escape what Markdown would take for mark-up, and put the text on one line."""
-    return " ".join(text.split()).translate(_SPECIAL)
+    return _SPECIAL.sub(lambda found: "\\" + found.group(), " ".join(text.split()))
 
 
 def write_markdown(content: ReportContent) -> str:
@@ -27,7 +30,8 @@ def _section(section: Section) -> list[str]:
         parts.append("\n".join(f"- {escape(name)}: {escape(fact)}" for name, fact in section.facts))
     parts += [_figure(figure) for figure in section.figures]
     for table in section.tables:
-        parts += [f"### {escape(table.title)}", markdown_table(table)]
+        parts.append(f"### {escape(table.title)}")
+        parts += [markdown_table(table)] if table.shown_rows else []
         parts += [escape(table.note)] if table.note else []
         parts.append(f"All rows and columns: [{table.name}.csv]({table.name}.csv)")
     if section.code:
@@ -42,8 +46,6 @@ def _figure(figure: FigureEntry) -> str:
 def markdown_table(table: Table) -> str:
     """Return the shown part of ``table``; numbers are aligned right."""
     columns, rows = table.shown_cells()
-    if not rows:
-        return "(no rows)"
     ruler = ["---" if column.kind == "text" else "---:" for column in columns]
     lines = [[escape(column.heading) for column in columns], ruler]
     lines += [[escape(cell) for cell in row] for row in rows]

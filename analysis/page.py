@@ -82,6 +82,15 @@ def _own_ids(svg: str, name: str) -> str:
 
 
 def _table(table: Table) -> str:
+    note = f'<p class="note">{escape(table.note)}</p>\n' if table.note else ""
+    file = escape(f"{table.name}.csv")
+    return (
+        f"<h3>{escape(table.title)}</h3>\n{_grid(table) if table.shown_rows else ''}{note}"
+        f'<p class="note">All rows and columns: <a href="{file}">{file}</a></p>'
+    )
+
+
+def _grid(table: Table) -> str:
     columns, rows = table.shown_cells()
     classes = ["" if column.kind == "text" else ' class="number"' for column in columns]
     head = "".join(
@@ -94,10 +103,7 @@ def _table(table: Table) -> str:
         + "</tr>"
         for row in rows
     )
-    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
-    file = escape(f"{table.name}.csv")
     return (
-        f'<h3>{escape(table.title)}</h3>\n<div class="wide"><table>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>\n{note}"
-        f'<p class="note">All rows and columns: <a href="{file}">{file}</a></p>'
+        f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{body}\n</tbody>\n</table></div>\n"
     )

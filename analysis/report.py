@@ -11,7 +11,7 @@ from analysis.figures import write_figures
 from analysis.markdown import write_markdown
 from analysis.page import write_page
 from analysis.results import Results, compute_results
-from analysis.samples import read_latency_samples
+from analysis.samples import modelled_share, read_latency_samples
 from analysis.sections import report_content
 from analysis.settings import ReportSettings
 from analysis.table import write_csv
@@ -60,8 +60,13 @@ def write_report(
     decisions = router_folder if router_folder.is_file() else router_folder / DECISIONS
     check_replaceable(report_folder)
     labels = read_labels(labels_folder)
-    samples = read_latency_samples(labels_folder, labels)
-    results = compute_results(labels, read_decisions(decisions), chosen, samples)
+    results = compute_results(
+        labels,
+        read_decisions(decisions),
+        chosen,
+        read_latency_samples(labels_folder, labels),
+        _latency_notes(labels_folder),
+    )
     with atomic_folder(report_folder) as folder:
         content = _write_all(results, decisions.parent, folder)
     names = [table.name for table in content.tables]
@@ -85,6 +90,16 @@ def check_replaceable(report_folder: Path) -> None:
             )
     elif report_folder.exists():
         raise SettingsError(f"{report_folder} is a file; name a folder for the report")
+
+
+def _latency_notes(labels_folder: Path) -> tuple[str, ...]:
+    share = modelled_share(labels_folder)
+    if share == 0.0:
+        return ()
+    return (
+        f"{share:.1%} of the arms' latencies are modelled from a timed sample, not timed "
+        "themselves: their spread is too small, and P95 with it.",
+    )
 
 
 def _write_all(results: Results, router_folder: Path, folder: Path) -> ReportContent:

@@ -61,8 +61,9 @@ def compute_results(
     decisions: pa.Table,
     settings: ReportSettings,
     samples_ms: FloatArray | None = None,
+    notes: tuple[str, ...] = (),
 ) -> Results:
-    """Join, score and compare.
+    """Join, score and compare; ``notes`` of the caller stand before those found here.
 
     Raises:
         LabelsError: no test query without a failure.
@@ -98,7 +99,7 @@ def compute_results(
         test=_evaluate(test, settings),
         folds=_evaluate(folds, settings) if folds is not None and len(folds.evaluation) else None,
         worst_case=tuple(summarise(scored(test_rows, TEST, "worst"))) if failed else (),
-        notes=(*decided.notes, *test.notes),
+        notes=(*notes, *decided.notes, *test.notes),
     )
 
 

@@ -44,3 +44,14 @@ def read_latency_samples(labels_folder: Path, labels: Labels) -> FloatArray | No
     milliseconds = table["latency_ms"].to_numpy()[used][order]
     samples[cells // shape[1], cells % shape[1], repeat] = milliseconds
     return samples
+
+
+def modelled_share(labels_folder: Path) -> float:
+    """Share of the labels with a latency whose latency was modelled rather than timed."""
+    path = labels_folder / "labels.parquet"
+    if "latency_modelled" not in pq.read_schema(path).names:
+        return 0.0
+    table = pq.read_table(path, columns=["latency_ms", "latency_modelled"])
+    timed = pc.is_valid(table["latency_ms"])
+    modelled = pc.fill_null(table["latency_modelled"], False).filter(timed).to_numpy()
+    return float(modelled.mean()) if len(modelled) else 0.0

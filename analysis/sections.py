@@ -16,11 +16,13 @@ from analysis.facts import manifest_facts
 from analysis.figures import PARETO, QUALITY, SHARES, dataset_share_name
 from analysis.headline import headline
 from analysis.results import Results
+from analysis.summary import MICRO
 from analysis.tables import (
     claim_table,
     comparison_table,
     headroom_table,
     share_table,
+    splits_table,
     summary_table,
 )
 
@@ -82,7 +84,12 @@ def _claim(results: Results, figures: Mapping[str, FigureEntry]) -> Section:
 
 def _main(results: Results) -> Section:
     tables = [
-        comparison_table(results),
+        comparison_table(
+            results,
+            results.test,
+            "comparison",
+            f"{results.router} beside the other policies",
+        ),
         summary_table(
             results,
             results.test.summaries,
@@ -101,6 +108,7 @@ def _main(results: Results) -> Section:
                 results.worst_case,
                 "summary_failures_counted",
                 "Test split, failed queries counted as the arm's worst case",
+                (MICRO,),
                 note="A failure counts as quality 0 and the longest latency seen of that arm (for "
                 "a timeout, the time limit where that is longer), so that arms don't win by "
                 "failing.",
@@ -131,22 +139,28 @@ def _per_dataset(results: Results, figures: Mapping[str, FigureEntry]) -> Sectio
 
 
 def _folds(results: Results) -> Section:
-    title = "Five-fold cross-validation"
+    title = "Grouped cross-validation"
     if results.folds is None:
         return Section(title, ("The decisions hold no cross-validation folds.",))
     evaluation = results.folds.scores.evaluation
-    names = ", ".join(results.folds.scores.policies)
     return Section(
         title,
         (
             f"Every query is decided once, by a model that saw neither it nor any query of the "
             f"same text; the folds are pooled: {len(evaluation):,} queries, "
-            f"{evaluation.failed_queries:,} more left out because an arm failed. Policies: "
-            f"{names}.",
+            f"{evaluation.failed_queries:,} more left out because an arm failed. Where test sets "
+            "are small, these numbers say more than the fixed split's.",
         ),
         tables=(
+            splits_table(results, results.folds),
+            comparison_table(
+                results,
+                results.folds,
+                "folds_comparison",
+                f"Pooled folds: {results.router} beside the other policies",
+            ),
             summary_table(
-                results, results.folds.summaries, "folds_summary", "Pooled folds: every policy"
+                results, results.folds.summaries, "folds_summary", "Pooled folds: every policy", ()
             ),
             headroom_table(
                 results, results.folds, "folds_headroom", "Pooled folds: headroom closed"

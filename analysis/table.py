@@ -85,7 +85,7 @@ def _write_ms(value: float, signed: bool) -> str:
 
 def _write_estimate(kind: Kind, estimate: Estimate) -> str:
     if estimate.value is None:
-        return UNDEFINED
+        return "undefined" if kind == "share" else UNDEFINED
     value = write_number(kind, estimate.value)
     if estimate.low is None or estimate.high is None:
         return value

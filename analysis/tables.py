@@ -9,7 +9,7 @@ from analysis.outcomes import LATENCY, OVERHEAD, REWARD
 from analysis.results import EvaluationResults, Results
 from analysis.roles import ORACLE_ROUTER_ARMS, role_of, title_of
 from analysis.routing_share import RoutingShare
-from analysis.summary import MICRO, P95, P95_SAMPLES, REGRET_A, REGRET_P, Summary
+from analysis.summary import MACRO, MICRO, P95, P95_SAMPLES, REGRET_A, REGRET_P, Summary
 from analysis.table import Cell, Column, Kind, Row, Table
 
 LAM = Column("lam", "λ", "lam")
@@ -86,7 +86,9 @@ def _lams(lams: tuple[float, ...]) -> str:
     return ", ".join(f"{lam:g}" for lam in lams) or "none"
 
 
-def comparison_table(results: Results) -> Table:
+def comparison_table(
+    results: Results, evaluated: EvaluationResults, name: str, title: str
+) -> Table:
     """The router beside every other policy, with intervals of the difference."""
     measure = results.labels.primary_measure
     columns = (
@@ -119,7 +121,7 @@ def comparison_table(results: Results) -> Table:
                 *_differences(one),
             ),
         )
-        for one in results.test.comparisons
+        for one in evaluated.comparisons
     ]
     shown = [
         row
@@ -127,8 +129,8 @@ def comparison_table(results: Results) -> Table:
         if one.lam in results.shown_lams and role_of(one.policy) != "static"
     ]
     return Table(
-        "comparison",
-        f"{results.router} beside the other policies",
+        name,
+        title,
         columns,
         tuple(row for _, row in pairs),
         tuple(shown),
@@ -144,9 +146,14 @@ def _differences(one: Comparison) -> tuple[Cell, ...]:
 
 
 def summary_table(
-    results: Results, summaries: tuple[Summary, ...], name: str, title: str, note: str = ""
+    results: Results,
+    summaries: tuple[Summary, ...],
+    name: str,
+    title: str,
+    shown_scopes: tuple[str, ...] = (MICRO, MACRO),
+    note: str = "",
 ) -> Table:
-    """Quality, latency, reward and regret per policy and λ; static arms once per shown λ."""
+    """Quality, latency, reward and regret per policy and λ."""
     measures = results.test.scores.evaluation.measures
     metrics: list[tuple[str, str, Kind]] = [
         *((measure, measure_title(measure), "quality") for measure in measures),
@@ -176,7 +183,9 @@ def summary_table(
         title,
         columns,
         tuple(row for _, row in rows),
-        tuple(row for one, row in rows if one.lam in results.shown_lams),
+        tuple(
+            row for one, row in rows if one.lam in results.shown_lams and one.scope in shown_scopes
+        ),
         note=note,
     )
 
@@ -198,7 +207,7 @@ def headroom_table(results: Results, evaluated: EvaluationResults, name: str, ti
         Column("best_static_mean", "best static", "quality"),
         Column("oracle_mean", "oracle", "quality"),
         Column("headroom_closed", "headroom closed", "share"),
-        Column("defined", "", shown=True),
+        Column("defined", "defined", shown=False),
         Column("n", "n", "count"),
     )
     pairs = [
@@ -213,7 +222,7 @@ def headroom_table(results: Results, evaluated: EvaluationResults, name: str, ti
                 one.best_static_mean,
                 one.oracle_mean,
                 one.closed,
-                "" if one.closed.value is not None else "undefined: they nearly coincide",
+                "no" if one.closed.value is None else "yes",
                 one.closed.n,
             ),
         )
@@ -273,3 +282,37 @@ def share_table(results: Results) -> Table:
 
 def _scope_title(scope: str) -> str:
     return "all datasets" if scope == MICRO else scope
+
+
+def splits_table(results: Results, folds: EvaluationResults) -> Table:
+    """The fixed test split beside the pooled folds, means over queries."""
+    measure = results.labels.primary_measure
+    metrics: tuple[tuple[str, str, Kind], ...] = (
+        ("n", "n", "count"),
+        (measure, measure, "quality"),
+        (LATENCY, "mean ms", "ms"),
+        (REWARD, "reward", "quality"),
+        (REGRET_A, "regret", "change"),
+    )
+    columns = [LAM, POLICY]
+    for key, title in (("test", "test split"), ("folds", "folds")):
+        columns += [
+            Column(f"{key}_{m}", f"{title}: {heading}", kind) for m, heading, kind in metrics
+        ]
+    pooled = {(one.policy, one.lam): one for one in folds.summaries if one.scope == MICRO}
+    names = [key for key, *_ in metrics[1:]]
+    rows: list[tuple[float, Row]] = []
+    for one in sorted(results.test.summaries, key=lambda one: one.lam):
+        beside = pooled.get((one.policy, one.lam))
+        if one.scope == MICRO and beside is not None:
+            sides: list[Cell] = []
+            for side in (one, beside):
+                sides += [side.n, *(side.means.get(name) for name in names)]
+            rows.append((one.lam, (one.lam, title_of(one.policy), *sides)))
+    return Table(
+        "splits",
+        "The fixed test split beside the pooled folds",
+        tuple(columns),
+        tuple(row for _, row in rows),
+        tuple(row for lam, row in rows if lam in results.shown_lams),
+    )
