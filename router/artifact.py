@@ -65,7 +65,7 @@ class RouterRecord:
     datasets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Dataset → the arms of A that it has."""
     arm_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Arm → the options it was labelled with; those of its index where an arm is absent."""
+    """Arm → the options it was labelled with; an arm that is absent has its defaults."""
     overhead_ms: Mapping[str, float] = field(default_factory=dict)
     """Policy → median milliseconds of deciding one query, serial and warm."""
     training_metrics: Mapping[str, Any] = field(default_factory=dict)

@@ -24,6 +24,7 @@ class RecordedCorpus(Corpus):
 
     def __init__(self, name: str, record: ArmRecord) -> None:
         self.name = name
+        self.language = str(record.options.get("language", "english"))
         self.fingerprint = record.corpus_fingerprint
         self._n_documents = record.n_documents
 
@@ -79,7 +80,7 @@ class OpenArms:
         from arms.catalogue import open_arm
 
         record = read_record(self._folder(dataset, identity))
-        options = self._record.arm_options.get(identity, record.options)
+        options = self._record.arm_options.get(identity, {})
         _, _, encoder = identity.partition("#")
         granularity = cast(Granularity, record.granularity)
         spec = ArmSpec(record.name, granularity, encoder or None, dict(options))

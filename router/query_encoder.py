@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +32,8 @@ class QueryEncoder:
     Args:
         encoder: a Hugging Face id, a local folder, None for the offline all-MiniLM-L6-v2, or
             what one of these was resolved to.
-        max_tokens: longer queries are cut, special tokens included.
+        max_tokens: longer queries are cut, special tokens included; where the encoder takes less,
+            they are cut there.
         dtype: of weights and hidden states; pooling is in float32.
         device: as torch names it.
         adapter: a folder with a LoRA adapter in peft's format, or None.
@@ -60,7 +62,7 @@ class QueryEncoder:
         self.max_tokens, self.dtype, self.device = max_tokens, dtype, device
         model, tokenizer = load_encoder(self.resolved, _DTYPES[dtype])
         self._model = model.to(device).eval().requires_grad_(False)
-        self._tokenizer = TokenCutter(tokenizer, max_tokens)
+        self._tokenizer = TokenCutter(tokenizer, min(max_tokens, longest_input(model)))
         self.dim = int(getattr(model.config, "hidden_size", 0)) or _probe_dim(self)
         if adapter is not None:
             self._model = _adapted(self._model, adapter, dtype)
@@ -113,6 +115,8 @@ def length_buckets(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]
 class TokenCutter:
     """Token ids of texts, special tokens included, cut at ``max_tokens``, not padded.
 
+    They are cut earlier where the tokeniser states a smaller limit.
+
     It keeps its own copy of a fast tokeniser, whose settings never change: Hugging Face's call
     sets truncation anew each time, which fails when threads share it.
     """
@@ -121,13 +125,13 @@ class TokenCutter:
         self.padding_side: Literal["left", "right"] = tokenizer.padding_side
         ids = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
         self.pad_id = next(int(token_id) for token_id in ids if token_id is not None)
-        self._max_tokens = max_tokens
+        self._max_tokens = min(max_tokens, int(tokenizer.model_max_length))
         self._slow, self._fast = tokenizer, None
         if getattr(tokenizer, "is_fast", False):
             self._fast = copy.deepcopy(tokenizer.backend_tokenizer)
             self._fast.no_padding()
             side = getattr(tokenizer, "truncation_side", "right")
-            self._fast.enable_truncation(max_tokens, direction=side)
+            self._fast.enable_truncation(self._max_tokens, direction=side)
 
     def __call__(self, texts: Sequence[str]) -> list[list[int]]:
         """Return one list of token ids per text; it may be empty."""
@@ -175,6 +179,14 @@ def load_encoder(resolved: ResolvedEncoder, dtype: torch.dtype) -> tuple[Any, An
     if hasattr(model, "pooler"):
         model.pooler = None
     return model, tokenizer
+
+
+def longest_input(model: Any) -> int:
+    """Return how many tokens the model has positions for; RoBERTa-like ones skip the first few."""
+    positions = getattr(model.config, "max_position_embeddings", None)
+    padding = getattr(getattr(model, "embeddings", None), "padding_idx", None)
+    skipped = 0 if padding is None else int(padding) + 1
+    return sys.maxsize if not positions or positions < 1 else int(positions) - skipped
 
 
 def _check_loading(encoder_id: str, info: dict[str, Any]) -> None:

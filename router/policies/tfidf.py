@@ -223,5 +223,5 @@ def _rebuild(settings: dict[str, Any], terms: dict[str, int], idf: NDArray[Any])
     if given["use_idf"]:
         vectorizer.idf_ = idf
     else:
-        vectorizer.fit([])
+        vectorizer.fit([""])  # learns nothing; without it scikit-learn calls it unfitted
     return vectorizer

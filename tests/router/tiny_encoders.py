@@ -9,17 +9,17 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, Qwen3Config, Qwen3Model
 
-WORDS = (
-    "what was the operating margin in 2019 who painted ceiling how do i boil an egg list every "
-    "river germany and its length a b c d ? ! ."
-).split()
+WORDS = tuple(
+    "what was the operating margin in 2019 who painted ceiling how do i boil an egg list "  # noqa: SIM905
+    "every river germany and its length a b c d ? ! .".split()
+)
 DIM = 16
 
 
 def word_tokenizer(side: Literal["left", "right"], bert: bool) -> PreTrainedTokenizerFast:
     """Words of ``WORDS``; BERT's adds [CLS] and [SEP], the other has no pad token."""
     vocabulary = {token: row for row, token in enumerate(["[UNK]", "[CLS]", "[SEP]", "[PAD]"])}
-    vocabulary |= {word: row + 4 for row, word in enumerate(dict.fromkeys(WORDS))}
+    vocabulary |= {word: row + 4 for row, word in enumerate(WORDS)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     given = {"unk_token": "[UNK]", "padding_side": side}
