@@ -8,7 +8,7 @@ import numpy as np
 
 from analysis.bootstrap import Estimate, Resamples, estimate_means
 from analysis.outcomes import Outcome, Scores
-from analysis.roles import role_of, static_name, title_of
+from analysis.roles import role_of, static_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,38 +59,38 @@ class Claim:
 def claims(scores: Scores, resamples: Resamples, confidence: float) -> list[Claim]:
     """Answer for every router and every arm of P. λ is picked on the queries evaluated here."""
     routers = [policy for policy in scores.policies if role_of(policy) == "routed"]
-    statics = [static_name(arm) for arm in scores.evaluation.pipelines]
-    return [
-        _claim(router, static, _points(scores, router, static, resamples, confidence))
-        for router in routers
-        for static in statics
-    ]
+    found: list[Claim] = []
+    for router in routers:
+        points = _points(scores, router, resamples, confidence)
+        found += [_claim(router, arm, points.get(arm, [])) for arm in scores.evaluation.pipelines]
+    return found
 
 
 def _points(
-    scores: Scores, router: str, static: str, resamples: Resamples, confidence: float
-) -> list[OperatingPoint]:
+    scores: Scores, router: str, resamples: Resamples, confidence: float
+) -> dict[str, list[OperatingPoint]]:
+    """Arm → its operating points beside ``router``, by ascending λ."""
     measure = scores.evaluation.primary_measure
-    pairs = [
-        (ours, theirs)
+    cases = [
+        (arm, ours, theirs)
+        for arm in scores.evaluation.pipelines
         for lam in scores.lams
-        if (ours := scores.get(router, lam)) and (theirs := scores.get(static, lam))
+        if (ours := scores.get(router, lam)) and (theirs := scores.get(static_name(arm), lam))
     ]
     columns = [
         column
-        for ours, theirs in pairs
+        for _, ours, theirs in cases
         for column in (
             ours.values(measure) - theirs.values(measure),
             theirs.latency_ms - ours.latency_ms,
         )
     ]
-    if not columns:
-        return []
-    estimates = estimate_means(np.stack(columns, axis=1), resamples, confidence)
-    points = []
-    for i, (ours, theirs) in enumerate(pairs):
-        if estimates[2 * i].n:
-            points.append(_point(ours, theirs, estimates[2 * i], estimates[2 * i + 1]))
+    estimates = estimate_means(np.stack(columns, axis=1), resamples, confidence) if cases else []
+    points: dict[str, list[OperatingPoint]] = {}
+    for i, (arm, ours, theirs) in enumerate(cases):
+        quality, latency = estimates[2 * i : 2 * i + 2]
+        if quality.n:
+            points.setdefault(arm, []).append(_point(ours, theirs, quality, latency))
     return points
 
 
@@ -108,7 +108,7 @@ def _point(ours: Outcome, theirs: Outcome, quality: Estimate, latency: Estimate)
     )
 
 
-def _claim(router: str, static: str, points: list[OperatingPoint]) -> Claim:
+def _claim(router: str, arm: str, points: list[OperatingPoint]) -> Claim:
     dominating = [point for point in points if point.dominates]
     best = max(
         dominating,
@@ -117,7 +117,7 @@ def _claim(router: str, static: str, points: list[OperatingPoint]) -> Claim:
     )
     return Claim(
         router=router,
-        arm=title_of(static),
+        arm=arm,
         point=best,
         lams_dominating=tuple(point.lam for point in dominating),
         lams_certain=tuple(point.lam for point in dominating if point.certain),

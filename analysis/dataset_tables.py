@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from analysis.outcomes import LATENCY, REWARD
 from analysis.results import Results
 from analysis.roles import BEST_STATIC_PER_DATASET, ORACLE_ROUTER_ARMS, role_of, title_of
-from analysis.storage import index_entries
+from analysis.storage import index_entries, mapping
 from analysis.summary import P95, REGRET_A
 from analysis.table import Cell, Column, Table
 from analysis.tables import LAM, POLICY, measure_title
@@ -28,6 +31,7 @@ def datasets_table(results: Results) -> Table:
         Column("test_compared", "test, compared", "count"),
         Column("test_left_out", "left out: an arm failed", "count"),
         Column("arms_absent", "arms it lacks"),
+        Column("dropped", "dropped on reading"),
     )
     rows = []
     for dataset in sorted(set(labels.datasets)):
@@ -37,11 +41,24 @@ def datasets_table(results: Results) -> Table:
         absent = (labels.status[here] == "skipped").all(axis=0)
         lacks = [arm for arm, gone in zip(labels.pipelines, absent, strict=True) if gone]
         rows.append(
-            (dataset, *counts, n_compared, counts[2] - n_compared, ", ".join(lacks) or "none")
+            (
+                dataset,
+                *counts,
+                n_compared,
+                counts[2] - n_compared,
+                ", ".join(lacks) or "none",
+                _dropped(labels.manifest, dataset),
+            )
         )
     total: tuple[Cell, ...] = tuple(sum(row[i] for row in rows) for i in range(1, 6))
-    table = (*rows, ("all", *total, ""))
+    table = (*rows, ("all", *total, "", ""))
     return Table("datasets", "Datasets and queries", columns, table, table)
+
+
+def _dropped(manifest: Mapping[str, Any], dataset: str) -> str:
+    entry = mapping(mapping(manifest.get("datasets")).get(dataset))
+    kinds = mapping(entry.get("dropped"))
+    return ", ".join(f"{kind}: {n}" for kind, n in sorted(kinds.items()) if n) or "none"
 
 
 def arms_table(results: Results) -> Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,9 +153,9 @@ def _worst_case(
     return {name: np.where(failed, 0.0, values) for name, values in quality.items()}, latency
 
 
-def timeout_ms(manifest: Mapping[str, object]) -> float:
+def timeout_ms(manifest: Mapping[str, Any]) -> float:
     """The time limit per query that the manifest's oracle settings state, in ms; 0 if none."""
-    config = manifest.get("config")
-    oracle = config.get("oracle", config) if isinstance(config, Mapping) else {}
-    limit = oracle.get("timeout_s") if isinstance(oracle, Mapping) else None
-    return 1000.0 * float(limit) if isinstance(limit, (int, float)) else 0.0
+    node: Any = manifest
+    for key in ("config", "oracle", "latency", "timeout_s"):
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return 1000.0 * float(node) if isinstance(node, int | float) else 0.0

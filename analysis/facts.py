@@ -10,17 +10,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from analysis.storage import mapping
 from arms.errors import RouterError
 
 ROUTER_RECORD = "router.json"
 _LONGEST_LIST = 12
 _LONGEST_TEXT = 200
 _SHOWN_ELSEWHERE = (
-    "arms",
-    "counts",
-    "counts_by_status",
+    "config",
     "datasets",
-    "indexes",
     "measures",
     "pipelines",
     "router_arms",
@@ -33,13 +31,29 @@ def manifest_facts(manifest: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     Long lists and what the report's own tables show are left out.
     """
     kept = {key: value for key, value in manifest.items() if key not in _SHOWN_ELSEWHERE}
-    kept.pop("config", None)
-    oracle = manifest.get("config", {})
-    oracle = oracle.get("oracle", oracle) if isinstance(oracle, Mapping) else {}
-    latency = oracle.get("latency") if isinstance(oracle, Mapping) else None
-    if isinstance(latency, Mapping) and "latency" not in kept:
-        kept["latency"] = latency
-    return tuple(_flatten(kept, ""))
+    latency = mapping(mapping(manifest.get("config")).get("oracle")).get("latency")
+    return tuple(_flatten({"latency": latency, **kept}, ""))
+
+
+def latency_notes(manifest: Mapping[str, Any], modelled_share: float) -> tuple[str, ...]:
+    """Say how many latencies weren't measured: modelled from a sample, or stated by a user."""
+    notes = []
+    if modelled_share > 0.0:
+        notes.append(
+            f"{modelled_share:.1%} of the arms' latencies are modelled from a timed sample, not "
+            "timed themselves: their spread is too small, and P95 with it."
+        )
+    stated = sorted(
+        {
+            arm
+            for dataset in mapping(manifest.get("datasets")).values()
+            for arm, facts in mapping(mapping(dataset).get("arms")).items()
+            if mapping(facts).get("latency_stated")
+        }
+    )
+    if stated:
+        notes.append(f"Latencies of {', '.join(stated)} were stated with the run, not measured.")
+    return tuple(notes)
 
 
 def router_facts(router_folder: Path) -> tuple[tuple[str, str], ...]:
@@ -65,6 +79,9 @@ def _flatten(node: Any, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(node, Mapping):
         for key, child in node.items():
             yield from _flatten(child, f"{path}.{key}" if path else str(key))
+    elif isinstance(node, list | tuple) and all(isinstance(child, Mapping) for child in node):
+        for number, child in enumerate(node[:_LONGEST_LIST], start=1):
+            yield from _flatten(child, path if len(node) == 1 else f"{path}.{number}")
     elif isinstance(node, list | tuple):
         plain = all(not isinstance(child, list | tuple | Mapping) for child in node)
         if node and plain and len(node) <= _LONGEST_LIST:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.content import ReportContent
-from analysis.facts import router_facts
+from analysis.facts import latency_notes, router_facts
 from analysis.figures import write_figures
 from analysis.markdown import write_markdown
 from analysis.page import write_page
@@ -65,7 +65,7 @@ def write_report(
         read_decisions(decisions),
         chosen,
         read_latency_samples(labels_folder, labels),
-        _latency_notes(labels_folder),
+        latency_notes(labels.manifest, modelled_share(labels_folder)),
     )
     with atomic_folder(report_folder) as folder:
         content = _write_all(results, decisions.parent, folder)
@@ -90,16 +90,6 @@ def check_replaceable(report_folder: Path) -> None:
             )
     elif report_folder.exists():
         raise SettingsError(f"{report_folder} is a file; name a folder for the report")
-
-
-def _latency_notes(labels_folder: Path) -> tuple[str, ...]:
-    share = modelled_share(labels_folder)
-    if share == 0.0:
-        return ()
-    return (
-        f"{share:.1%} of the arms' latencies are modelled from a timed sample, not timed "
-        "themselves: their spread is too small, and P95 with it.",
-    )
 
 
 def _write_all(results: Results, router_folder: Path, folder: Path) -> ReportContent:

@@ -17,10 +17,10 @@ from analysis.evaluation import Evaluation, Failures, FloatArray, IntArray, eval
 from analysis.headroom import Headroom, headrooms
 from analysis.oracle_policy import oracle_outcomes
 from analysis.outcomes import Outcome, Scores, static_outcomes
-from analysis.roles import BEST_STATIC, BEST_STATIC_ON_TEST
+from analysis.roles import BEST_STATIC, BEST_STATIC_ON_TEST, role_of
 from analysis.routing_share import RoutingShare, routing_shares
 from analysis.settings import ReportSettings
-from analysis.summary import Summary, summarise, summarise_datasets
+from analysis.summary import Summary, summarise
 from arms.errors import LabelsError, RouterError, SettingsError
 from oracle.labels import Labels
 
@@ -72,7 +72,7 @@ def compute_results(
     """
     decided = join_decisions(decisions, labels)
     lams = decided.lams
-    _check_router(decided, settings)
+    router = _router_of(decided, settings)
     declared = _declared_arms(labels, settings)
     test_rows = np.flatnonzero(labels.splits == TEST)
 
@@ -93,24 +93,32 @@ def compute_results(
     return Results(
         labels=labels,
         settings=settings,
-        router=settings.router,
+        router=router,
         lams=lams,
         shown_lams=tuple(lam for lam in settings.lams if lam in lams) or lams,
-        test=_evaluate(test, settings),
-        folds=_evaluate(folds, settings) if folds is not None and len(folds.evaluation) else None,
-        worst_case=tuple(summarise(scored(test_rows, TEST, "worst"))) if failed else (),
+        test=_evaluate(test, router, settings),
+        folds=_evaluate(folds, router, settings)
+        if folds is not None and len(folds.evaluation)
+        else None,
+        worst_case=tuple(summarise(scored(test_rows, TEST, "worst"))[0]) if failed else (),
         notes=(*notes, *decided.notes, *test.notes),
     )
 
 
-def _check_router(decided: Decided, settings: ReportSettings) -> None:
+def _router_of(decided: Decided, settings: ReportSettings) -> str:
     policies = sorted({group.policy for group in decided.groups if group.evaluation == TEST})
-    if not decided.lams or settings.router not in policies:
+    routed = [policy for policy in policies if role_of(policy) == "routed"]
+    preferred = (
+        ("router", "router_lora", *routed) if settings.router is None else (settings.router,)
+    )
+    found = [policy for policy in preferred if policy in policies]
+    if not found or not decided.lams:
         raise RouterError(
-            f"the decisions hold nothing by '{settings.router}' on test queries; they hold: "
-            f"{', '.join(policies) or 'no policy'}. Name one of these as the report's router, or "
-            "rerun l2r train"
+            f"the decisions hold nothing by '{settings.router or 'a router'}' on test queries; "
+            f"they hold: {', '.join(policies) or 'no policy'}. Name one of these as the report's "
+            "router, or rerun l2r train"
         )
+    return found[0]
 
 
 def _declared_arms(labels: Labels, settings: ReportSettings) -> Sequence[str]:
@@ -157,15 +165,16 @@ def _that_differ(hindsight: list[Outcome], others: list[Outcome]) -> list[Outcom
     ]
 
 
-def _evaluate(scores: Scores, settings: ReportSettings) -> EvaluationResults:
+def _evaluate(scores: Scores, router: str, settings: ReportSettings) -> EvaluationResults:
     resamples = Resamples(len(scores.evaluation), settings.n_resamples, settings.seed)
     confidence = settings.confidence
+    summaries, per_dataset = summarise(scores)
     return EvaluationResults(
         scores=scores,
-        summaries=tuple(summarise(scores)),
-        per_dataset=tuple(summarise_datasets(scores)),
+        summaries=tuple(summaries),
+        per_dataset=tuple(per_dataset),
         headrooms=tuple(headrooms(scores, resamples, confidence)),
-        comparisons=tuple(compare_policies(scores, settings.router, resamples, confidence)),
+        comparisons=tuple(compare_policies(scores, router, resamples, confidence)),
         claims=tuple(claims(scores, resamples, confidence)),
         shares=tuple(routing_shares(scores)),
     )

@@ -12,8 +12,10 @@ class ReportSettings(Settings):
     """What the report compares, and how sure it says it is."""
 
     title: str = Field(default="Routing report", description="heading of the report")
-    router: str = Field(
-        default="router", description="the policy that the claim is about, as decisions name it"
+    router: str | None = Field(
+        default=None,
+        description="the policy that the claim is about, as decisions name it; default: router, "
+        "or else router_lora, or else the first trained policy",
     )
     lams: tuple[float, ...] = Field(
         default=(0.0, 0.1), description="λ shown in the text; the CSV files hold every λ"

@@ -22,40 +22,36 @@ class IndexEntry:
 
 
 def index_entries(manifest: Mapping[str, Any], pipelines: tuple[str, ...]) -> list[IndexEntry]:
-    """Find the index records in ``manifest``, wherever they stand, by dataset, then arm in P.
+    """Return the index records of ``manifest``, by dataset, then arm in P.
 
-    A record is a mapping with ``size_bytes`` and the arm's ``identity`` (or its key is the arm).
+    They stand at ``datasets.<name>.arms.<arm>.index``; imported labels have none.
     """
-    found = {(entry.dataset, entry.arm): entry for entry in _walk(manifest, (), pipelines)}
-
-    def place(key: tuple[str, str]) -> tuple[str, int]:
-        return key[0], pipelines.index(key[1])
-
-    return [found[key] for key in sorted(found, key=place)]
-
-
-def _walk(node: Any, path: tuple[str, ...], pipelines: tuple[str, ...]) -> Iterator[IndexEntry]:
-    if isinstance(node, Mapping):
-        arm = node.get("identity", node.get("arm", path[-1] if path else None))
-        if "size_bytes" in node and arm in pipelines:
-            yield _entry(node, str(arm), path)
-            return
-        for key, child in node.items():
-            yield from _walk(child, (*path, str(key)), pipelines)
-    elif isinstance(node, list):
-        for child in node:
-            yield from _walk(child, path, pipelines)
+    found = {(dataset, arm): record for dataset, arm, record in _records(manifest)}
+    return [
+        IndexEntry(
+            dataset=dataset,
+            arm=arm,
+            encoder=found[dataset, arm].get("encoder_id"),
+            n_documents=found[dataset, arm].get("n_documents"),
+            n_units=found[dataset, arm].get("n_units"),
+            size_bytes=int(found[dataset, arm]["size_bytes"]),
+            build_seconds=found[dataset, arm].get("build_seconds"),
+            build_peak_rss_mb=found[dataset, arm].get("build_peak_rss_mb"),
+        )
+        for dataset in sorted({dataset for dataset, _ in found})
+        for arm in pipelines
+        if (dataset, arm) in found
+    ]
 
 
-def _entry(record: Mapping[str, Any], arm: str, path: tuple[str, ...]) -> IndexEntry:
-    dataset = record.get("dataset") or next((part for part in path[::-1] if part != arm), "")
-    return IndexEntry(
-        dataset=str(dataset),
-        arm=arm,
-        encoder=record.get("encoder_id"),
-        n_documents=record.get("n_documents"),
-        n_units=record.get("n_units"),
-        size_bytes=int(record["size_bytes"]),
-        build_seconds=record.get("build_seconds"),
-        build_peak_rss_mb=record.get("build_peak_rss_mb"),
-    )
+def _records(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    for dataset, entry in mapping(manifest.get("datasets")).items():
+        for arm, facts in mapping(mapping(entry).get("arms")).items():
+            record = mapping(mapping(facts).get("index"))
+            if "size_bytes" in record:
+                yield dataset, arm, record
+
+
+def mapping(node: Any) -> Mapping[str, Any]:
+    """Return ``node`` if it is a mapping, else an empty one: a manifest may lack any part."""
+    return node if isinstance(node, Mapping) else {}

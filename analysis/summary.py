@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.evaluation import BoolArray, FloatArray
+from analysis.evaluation import FloatArray, IntArray
 from analysis.outcomes import LATENCY, OVERHEAD, REWARD, Outcome, Scores
 from analysis.roles import ORACLE_PIPELINES, ORACLE_ROUTER_ARMS
 
@@ -34,35 +34,23 @@ class Summary:
     means: Mapping[str, float]
 
 
-def summarise(scores: Scores) -> list[Summary]:
-    """Summarise every policy at every λ, micro and macro."""
-    summaries = []
-    for outcome, metrics in _with_metrics(scores):
-        per_dataset = _per_dataset(outcome, metrics)
-        everything = np.ones(len(scores.evaluation), dtype=bool)
-        micro = _summary(outcome, metrics, MICRO, everything)
-        samples = outcome.latency_samples_ms()
-        if samples is not None and len(samples):
-            micro.means[P95_SAMPLES] = float(np.percentile(samples, 95))  # type: ignore[index]
-        summaries += [micro, _macro(micro, per_dataset)]
-    return summaries
-
-
-def summarise_datasets(scores: Scores) -> list[Summary]:
-    """Summarise every policy at every λ in each dataset."""
-    return [
-        summary
-        for outcome, metrics in _with_metrics(scores)
-        for summary in _per_dataset(outcome, metrics)
+def summarise(scores: Scores) -> tuple[list[Summary], list[Summary]]:
+    """Summarise every policy at every λ: micro and macro, and separately in each dataset."""
+    evaluation = scores.evaluation
+    everything = np.arange(len(evaluation))
+    members = [
+        (name, np.flatnonzero(evaluation.dataset_codes == code))
+        for code, name in enumerate(evaluation.dataset_names)
     ]
-
-
-def _with_metrics(scores: Scores) -> Iterator[tuple[Outcome, dict[str, FloatArray]]]:
-    for policy in scores.policies:
-        for lam in scores.lams:
-            outcome = scores.get(policy, lam)
-            if outcome is not None:
-                yield outcome, _metrics(outcome, scores)
+    overall: list[Summary] = []
+    in_datasets: list[Summary] = []
+    for outcome in (one for lam in scores.lams for one in scores.at(lam)):
+        metrics = _metrics(outcome, scores)
+        own = [_summary(outcome, metrics, name, rows) for name, rows in members]
+        micro = _summary(outcome, metrics, MICRO, everything, outcome.latency_samples_ms())
+        overall += [micro, _macro(micro, own)]
+        in_datasets += own
+    return overall, in_datasets
 
 
 def _metrics(outcome: Outcome, scores: Scores) -> dict[str, FloatArray]:
@@ -76,25 +64,24 @@ def _metrics(outcome: Outcome, scores: Scores) -> dict[str, FloatArray]:
 
 
 def _summary(
-    outcome: Outcome, metrics: Mapping[str, FloatArray], scope: str, members: BoolArray
+    outcome: Outcome,
+    metrics: Mapping[str, FloatArray],
+    scope: str,
+    rows: IntArray,
+    samples_ms: FloatArray | None = None,
 ) -> Summary:
     means: dict[str, float] = {}
     for name, values in metrics.items():
-        defined = values[members & np.isfinite(values)]
+        defined = values[rows]
+        defined = defined[np.isfinite(defined)]
         if len(defined):
             means[name] = float(defined.mean())
             if name == LATENCY:
                 means[P95] = float(np.percentile(defined, 95))
-    n = int((outcome.evaluated & members).sum())
-    return Summary(outcome.policy, outcome.lam, scope, n, int(members.sum()), means)
-
-
-def _per_dataset(outcome: Outcome, metrics: Mapping[str, FloatArray]) -> list[Summary]:
-    codes = outcome.evaluation.dataset_codes
-    return [
-        _summary(outcome, metrics, dataset, codes == code)
-        for code, dataset in enumerate(outcome.evaluation.dataset_names)
-    ]
+    if samples_ms is not None and len(samples_ms):
+        means[P95_SAMPLES] = float(np.percentile(samples_ms, 95))
+    n = int(outcome.evaluated[rows].sum())
+    return Summary(outcome.policy, outcome.lam, scope, n, len(rows), means)
 
 
 def _macro(micro: Summary, per_dataset: list[Summary]) -> Summary:
