@@ -169,5 +169,5 @@ def _word_runs(text: str, line: Span, max_words: int) -> Iterator[Span]:
         if n_words % max_words == 0:
             yield begin, word.end()
             begin = word.end()
-    if n_words % max_words or n_words == 0:
+    if n_words % max_words:
         yield begin, line[1]

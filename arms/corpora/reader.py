@@ -31,7 +31,7 @@ def read_dataset(settings: DatasetSettings) -> Dataset:
         return make_queries(read_corpus(settings))
     folder = find_folder(settings.path)
     checked = check_folder(folder)
-    checked.refuse(name, settings.strict)
+    refuse(checked.problems, name, settings.strict)
     _report(name, checked.problems)
     corpus = BeirCorpus(folder.corpus, name, settings.language, checked.excluded_lines)
     dropped = checked.problems.of("error")

@@ -42,13 +42,6 @@ class CheckedFolder:
     """Of these queries, in their order; only documents that are there."""
     problems: Problems
 
-    def refuse(self, name: str, strict: bool) -> None:
-        """Raise ``CorpusError`` that lists every kind of problem, where there is one.
-
-        Fatal problems (no document, no query) are refused even when not strict.
-        """
-        refuse(self.problems, name, strict)
-
 
 def refuse(problems: Problems, name: str, strict: bool) -> None:
     """Raise ``CorpusError`` listing all problems: errors if ``strict``, else only with fatal ones.

@@ -111,6 +111,12 @@ def test_an_unchecked_bad_line_is_named_by_number(tmp_path):
         list(BeirCorpus(path, "c"))
 
 
+def test_documents_are_streamed(tmp_path):
+    path = tmp_path / "corpus.jsonl"
+    path.write_bytes(b'{"_id": "d1", "text": "t"}\nbroken\n')
+    assert next(iter(BeirCorpus(path, "c"))).doc_id == "d1"
+
+
 def sample() -> Dataset:
     documents = [Document("a b", "T", "x\ny 你好", {"pdf": "p"}), Document("c", "", "z\x07")]
     queries = (Query("q 1", "what?", {"kind": "k"}), Query("q2", "wo\tß"))

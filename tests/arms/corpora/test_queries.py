@@ -63,6 +63,16 @@ def test_a_sentence_that_stands_elsewhere_is_no_query():
     assert not [query for query in dataset.queries if query.text.startswith("Nobody")]
 
 
+def test_a_sentence_of_more_than_half_the_document_is_no_query():
+    long = " ".join(f"{subject}s" for subject in SUBJECTS).capitalize() + "."  # 12 words
+    documents = [Document("d", "", f"{long} Here are eight more words of one document.")]
+    (query,) = make_queries(
+        MemoryCorpus("c", documents), QuerySettings(kinds=("sentence",))
+    ).queries
+    assert query.text.startswith("Here are")
+    assert len(words(documents[0].text)) == 20
+
+
 def test_keywords_are_the_terms_of_highest_weight():
     settings = QuerySettings(keyword_terms=2)
     frequency = {"tea": 10, "pot": 5, "the": 100, "lid": 2, "unique": 1}
