@@ -34,16 +34,25 @@ class Settings(BaseModel):
 class DatasetSettings(Settings):
     """One dataset of the suite: a corpus, its queries and its judgements."""
 
-    path: Path = Field(description="folder with corpus.jsonl, queries.jsonl and qrels/")
+    path: Path = Field(
+        default=Path("python-docs"),
+        description="folder with corpus.jsonl, queries.jsonl and qrels/; not for python-docs",
+    )
     name: str | None = Field(default=None, description="default: the folder's name")
     format: Literal["beir", "python-docs"] = "beir"
     strict: bool = Field(default=True, description="refuse a corpus with problems; else drop them")
     language: str = Field(default="english", description="of the text; picks BM25's stemmer")
 
+    @model_validator(mode="after")
+    def _needs_a_path(self) -> DatasetSettings:
+        if self.format == "beir" and "path" not in self.model_fields_set:
+            raise ValueError("a dataset of format beir needs 'path', the folder of corpus.jsonl")
+        return self
+
     @property
     def dataset_name(self) -> str:
         """The name used in labels, indexes and reports."""
-        return self.name or self.path.name
+        return self.name or self.path.name or self.path.resolve().name
 
 
 class ArmSettings(Settings):
