@@ -39,6 +39,7 @@ def _run_settings_class() -> Any:
     from pydantic import Field, field_validator
 
     from analysis.settings import ReportSettings
+    from arms.corpora.queries import QuerySettings
     from arms.settings import ArmSettings, DatasetSettings, Settings
     from oracle.settings import OracleSettings
     from training.settings import TrainingSettings
@@ -52,6 +53,7 @@ def _run_settings_class() -> Any:
             ArmSettings(arm="text_dense"),
             ArmSettings(arm="text_rerank"),
         )
+        queries: QuerySettings = QuerySettings()
         oracle: OracleSettings = OracleSettings()
         training: TrainingSettings = TrainingSettings()
         report: ReportSettings = ReportSettings()
@@ -69,6 +71,7 @@ def _run_settings_class() -> Any:
             "Path": Path,
             "DatasetSettings": DatasetSettings,
             "ArmSettings": ArmSettings,
+            "QuerySettings": QuerySettings,
             "OracleSettings": OracleSettings,
             "TrainingSettings": TrainingSettings,
             "ReportSettings": ReportSettings,
@@ -162,7 +165,8 @@ def demo(
     made = output / "queries" / "python-docs"
     if not made.is_dir():
         source = DatasetSettings(path=Path("python-docs"), format="python-docs")
-        write_beir(make_queries(read_corpus(source), seed=42), made)
+        settings = parse_run(content, str(recipe), Path()).queries
+        write_beir(make_queries(read_corpus(source), settings, _progress()), made)
     run = parse_run({**content, "corpus": str(made.resolve())}, str(recipe), Path())
     run = run.model_copy(update={"output": output})
     run_stages(run, read_datasets(run), ("oracle", "train", "report"))
@@ -195,13 +199,11 @@ def arms() -> None:
 @app.command()
 def queries(
     run_file: RunFile,
-    per_document: Annotated[
-        float, typer.Option(help="queries of each sort per document; below 1: a share")
-    ] = 0.3,
-    seed: int = 42,
+    seed: Annotated[int | None, typer.Option(help="of the draw; default: the file's")] = None,
 ) -> None:
-    """Make labelled queries from an unlabelled corpus, as BEIR folders that a run can name.
+    """Make labelled queries from unlabelled corpora, as BEIR folders that a run can name.
 
+    How many and of which kinds: the section 'queries:' of the file.
     Example: l2r queries my.yaml
     """
     from arms.corpora.beir import write_beir
@@ -209,9 +211,10 @@ def queries(
     from arms.corpora.reader import read_corpus
 
     run = read_run(run_file)
-    for settings in run.corpus:
-        dataset = make_queries(read_corpus(settings), seed=seed, per_document=per_document)
-        target = run.output / "queries" / settings.dataset_name
+    settings = run.queries if seed is None else run.queries.model_copy(update={"seed": seed})
+    for one in run.corpus:
+        dataset = make_queries(read_corpus(one), settings, _progress())
+        target = run.output / "queries" / one.dataset_name
         write_beir(dataset, target)
         typer.echo(f"{len(dataset.queries)} queries over {len(dataset.corpus)} documents: {target}")
     typer.echo("Name these folders under 'corpus:' to index, label and route over them.")

@@ -1,0 +1,37 @@
+"""The public names: a change here is a change for users and belongs in the changelog."""
+
+import inspect
+
+import router
+from arms.catalogue import KINDS
+
+
+def parameters(function) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def test_router_package_exports():
+    assert set(router.__all__) == {"Choice", "Expected", "Router", "SearchResult"}
+
+
+def test_router_methods_take_what_the_documentation_says():
+    assert parameters(router.Router.load)[:1] == ["folder"]
+    assert parameters(router.Router.select)[:3] == ["self", "query", "lam"]
+    assert parameters(router.Router.select_many)[:3] == ["self", "queries", "lam"]
+    assert parameters(router.Router.search)[:4] == ["self", "query", "lam", "k"]
+    assert inspect.signature(router.Router.select).parameters["lam"].default == 0.1
+
+
+def test_catalogue_of_arms():
+    assert list(KINDS) == [
+        "bm25", "text_dense", "text_late", "text_rerank", "fusion", "run_file", "none",
+    ]  # fmt: skip
+
+
+def test_every_arm_module_defines_its_arm():
+    from arms.arm import Arm
+    from arms.catalogue import arm_class
+
+    for name in KINDS:
+        assert issubclass(arm_class(name), Arm)
+        assert arm_class(name).__module__ == KINDS[name].module
