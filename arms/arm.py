@@ -105,6 +105,13 @@ class Arm(ABC):
             check_query(query)
         return self.rank_batch(queries, k, clock or StageClock()) if queries else []
 
+    def stated_latency_ms(self, query: str) -> float | None:
+        """Milliseconds that stand for this arm's latency on ``query``; None: measure it.
+
+        Only arms that replay someone's earlier run state it; labels flag such latencies.
+        """
+        return None
+
     def memory_bytes(self) -> int:
         """Bytes of memory that the opened index holds, memory-mapped files included."""
         return 0

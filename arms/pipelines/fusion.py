@@ -1,0 +1,112 @@
+"""Reciprocal-rank fusion of named arms (Cormack, Clarke and Büttcher, SIGIR 2009)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from arms.arm import Arm, ArmSpec
+from arms.catalogue import build_arm, open_arm, spec_of
+from arms.clock import StageClock
+from arms.corpora.corpus import Corpus
+from arms.indexes import folder
+from arms.progress import Progress
+from arms.records import Ranking
+from arms.settings import ArmSettings, Settings, parse_options
+
+_NOT_PARTS = ("fusion", "run_file", "none")
+
+
+class FusionOptions(Settings):
+    """Options of ``fusion``."""
+
+    arms: tuple[ArmSettings, ...] = Field(
+        min_length=2,
+        description="names, or arms with granularity, encoder and options. A part reads the index "
+        "of the arm of the same identity, so its options must be the same there",
+    )
+    k_constant: int = Field(default=60, ge=0, description="the formula's constant")
+    depth: int = Field(default=100, ge=1, description="how many documents each part contributes")
+
+    @field_validator("arms")
+    @classmethod
+    def _check_parts(cls, parts: tuple[ArmSettings, ...]) -> tuple[ArmSettings, ...]:
+        for part in parts:
+            if part.arm in _NOT_PARTS:
+                raise ValueError(f"'{part.arm}' can't be fused; name arms that search")
+            if part.only is not None:
+                raise ValueError(f"'only' belongs to the fusion itself, not to its '{part.arm}'")
+        identities = [spec_of(part).identity for part in parts]
+        if len(set(identities)) != len(identities):
+            raise ValueError(f"each part may stand once, got {', '.join(identities)}")
+        return parts
+
+    @property
+    def parts(self) -> list[ArmSpec]:
+        """The specs of the parts, in order."""
+        return [spec_of(part) for part in self.arms]
+
+    def recorded(self) -> dict[str, Any]:
+        """Return what the fusion's record holds; the parts keep records of their own."""
+        return {
+            "arms": [{"identity": part.identity, "options": part.options} for part in self.parts],
+            "k_constant": self.k_constant,
+            "depth": self.depth,
+        }
+
+
+def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: int, k_constant: int = 60) -> Ranking:
+    """Score each document ``Σ 1 / (k_constant + rank)`` over the rankings that hold it.
+
+    Ranks count from 1. Return the best ``k``: score descending, document id ascending.
+    """
+    scores: defaultdict[str, float] = defaultdict(float)
+    for ranking in rankings:
+        for rank, doc_id in enumerate(ranking.doc_ids, start=1):
+            scores[doc_id] += 1.0 / (k_constant + rank)
+    best = sorted(scores.items(), key=lambda found: (-found[1], found[0]))[:k]
+    return Ranking(tuple(doc_id for doc_id, _ in best), tuple(score for _, score in best))
+
+
+class PipelineArm(Arm):
+    """Runs its parts one after another and fuses their rankings; their stage times add up."""
+
+    def __init__(self, spec: ArmSpec, options: FusionOptions, parts: Sequence[Arm]) -> None:
+        self.spec = spec
+        self._options = options
+        self._parts = parts
+
+    @classmethod
+    def build(cls, spec: ArmSpec, corpus: Corpus, index_root: Path, progress: Progress) -> None:
+        """Build the parts that are missing, then the record (see :meth:`Arm.build`)."""
+        options = parse_options(FusionOptions, spec.options, spec.identity)
+        for part in options.parts:
+            build_arm(part, corpus, index_root, progress)
+        if not folder.finished(spec, corpus, index_root, options.recorded()):
+            with folder.building(spec, corpus, index_root, options.recorded()):
+                pass
+
+    @classmethod
+    def open(cls, spec: ArmSpec, corpus: Corpus, index_root: Path) -> PipelineArm:
+        """Open the parts (see :meth:`Arm.open`)."""
+        options = parse_options(FusionOptions, spec.options, spec.identity)
+        folder.open_folder(spec, corpus, index_root, options.recorded())
+        return cls(spec, options, [open_arm(part, corpus, index_root) for part in options.parts])
+
+    def rank_batch(self, queries: Sequence[str], k: int, clock: StageClock) -> list[Ranking]:
+        """Rank with every part, to the depth or ``k`` where that is more, and fuse."""
+        depth = max(k, self._options.depth)
+        per_part = [part.rank_batch(queries, depth, clock) for part in self._parts]
+        with clock.stage("rerank"):
+            return [
+                reciprocal_rank_fusion(rankings, k, self._options.k_constant)
+                for rankings in zip(*per_part, strict=True)
+            ]
+
+    def memory_bytes(self) -> int:
+        """Return the bytes that the parts hold."""
+        return sum(part.memory_bytes() for part in self._parts)
