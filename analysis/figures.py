@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,13 +34,13 @@ def write_figures(results: Results, folder: Path) -> dict[str, FigureEntry]:
     """
     entries = {}
     with _matplotlib_style():
-        for entry, draw in _figures(results):
+        for entry, draw in planned_figures(results):
             save(draw(), folder, entry.name)
             entries[entry.name] = entry
     return entries
 
 
-def _matplotlib_style():  # type: ignore[no-untyped-def]
+def _matplotlib_style() -> AbstractContextManager[None]:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -47,7 +48,8 @@ def _matplotlib_style():  # type: ignore[no-untyped-def]
     return report_style()
 
 
-def _figures(results: Results) -> Iterator[tuple[FigureEntry, Callable[[], Figure]]]:
+def planned_figures(results: Results) -> Iterator[tuple[FigureEntry, Callable[[], Figure]]]:
+    """Yield every figure of the report with what draws it."""
     from analysis.heatmap_figure import draw_dataset_quality, draw_dataset_shares
     from analysis.pareto_figure import draw_pareto
     from analysis.share_figure import draw_shares

@@ -87,15 +87,25 @@ def _draw(
     from matplotlib.colors import to_hex
 
     colours = colormaps[_COLOURS]
-    axes.imshow(np.ma.masked_invalid(values), cmap=colours, vmin=0, vmax=1, aspect="auto")
+    cells = np.ma.masked_invalid(values)
+    axes.pcolormesh(cells, cmap=colours, vmin=0, vmax=1, edgecolors="white", linewidth=0.6)
+    axes.invert_yaxis()  # the first row on top, as in a table
     for y, texts in enumerate(written):
         for x, text in enumerate(texts):
             background = to_hex(colours(float(np.nan_to_num(values[y, x]))))
             axes.text(
-                x, y, text, ha="center", va="center", fontsize=7.5, color=text_colour(background)
+                x + 0.5,
+                y + 0.5,
+                text,
+                ha="center",
+                va="center",
+                fontsize=7.5,
+                color=text_colour(background),
             )
-    axes.set_xticks(range(len(columns)), columns, rotation=40, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(rows)), rows)
+    axes.set_xticks(
+        np.arange(len(columns)) + 0.5, columns, rotation=40, ha="right", rotation_mode="anchor"
+    )
+    axes.set_yticks(np.arange(len(rows)) + 0.5, rows)
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
@@ -106,4 +116,5 @@ def _bar(figure: Figure, panels: Sequence[Axes], title: str) -> None:
     from matplotlib.colors import Normalize
 
     scale = ScalarMappable(Normalize(0, 1), _COLOURS)
-    figure.colorbar(scale, ax=list(panels), label=title, fraction=0.04, pad=0.02)
+    bar = figure.colorbar(scale, ax=list(panels), label=title, fraction=0.04, pad=0.02)
+    bar.solids.set(rasterized=False, edgecolor="face")  # no bitmap inside the SVG

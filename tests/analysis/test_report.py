@@ -1,0 +1,184 @@
+"""The whole report: what it says first, that it is whole, and what it refuses."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from analysis.bootstrap import Estimate
+from analysis.figures import planned_figures
+from analysis.headline import verdict
+from analysis.markdown import write_markdown
+from analysis.report import write_report
+from analysis.results import compute_results
+from analysis.sections import report_content
+from analysis.settings import ReportSettings
+from arms.errors import LabelsError, RouterError, SettingsError
+from tests.analysis.conftest import SETTINGS
+from tests.analysis.synthetic import best_columns, best_single_column, decide, make_world
+from tests.analysis.test_writing import parse
+
+
+def test_every_file_is_there_and_named(report):
+    present = {path.name for path in report.folder.iterdir()}
+    assert {"report.md", "index.html", "report.json", "pareto.png", "pareto.svg"} <= present
+    for path in (report.html, report.markdown, *report.csv, *report.figures):
+        assert path.stat().st_size > 0
+    assert json.loads((report.folder / "report.json").read_text())["format_version"] == 1
+
+
+def test_the_claim_comes_first_with_numbers(report, results):
+    lines = [line for line in report.markdown.read_text().splitlines() if line]
+    assert lines[0] == "# Routing report"
+    for lam, line in zip(("0", "0.1"), lines[1:3], strict=True):
+        assert line.startswith(
+            f"At λ = {lam}, router is ahead of the best static arm (text_rerank)"
+        )
+        assert re.search(r"reward 0\.\d{3} against 0\.\d{3} \(\+0\.\d{3} \[", line)
+        assert "nDCG@5" in line and "mean latency" in line and "95% interval" in line
+
+
+@pytest.mark.parametrize(
+    ("estimate", "said"),
+    [
+        (Estimate(0.1, 0.05, 0.2, 9), "ahead"),
+        (Estimate(0.1, -0.05, 0.2, 9), "not clearly ahead"),
+        (Estimate(-0.1, -0.2, -0.05, 9), "not ahead"),
+        (Estimate(0.0, 0.0, 0.0, 9), "not ahead"),
+        (Estimate(None, None, None, 0), "not ahead"),
+    ],
+)
+def test_verdicts(estimate, said):
+    assert verdict(estimate) == said
+
+
+def written(labels, table):
+    """The report's Markdown and tables, without drawing."""
+    results = compute_results(labels, table, SETTINGS)
+    figures = {entry.name: entry for entry, _ in planned_figures(results)}
+    content = report_content(results, figures, (), "")
+    return write_markdown(content), {one.name: one for one in content.tables}
+
+
+def test_a_router_that_is_not_ahead_is_called_so(tmp_path):
+    labels = make_world(n=150).write(tmp_path)
+    best = np.full(150, best_single_column(labels, 0.0, labels.splits != "test"))
+    table = pa.concat_tables(
+        [decide(labels, "router", 0.0, best, 2.0), decide(labels, "best_static", 0.0, best)]
+    )
+    text, _ = written(labels, table)
+    assert "At λ = 0, router is not ahead of the best static arm" in text
+    assert "The decisions hold no cross-validation folds." in text
+
+
+def test_the_page_opens_alone(report):
+    parser = parse(report.html.read_text())
+    assert "script" not in parser.seen
+    assert parser.seen.count("svg") == 5
+    for name, value in parser.attributes:
+        if name in ("src", "href"):
+            assert (report.folder / value).is_file()
+        if name == "xlink:href":
+            assert value.startswith("#")
+    ids = [value for name, value in parser.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+
+
+def test_markdown_links_exist(report):
+    text = report.markdown.read_text()
+    linked = re.findall(r"\]\(([^)]+)\)", text)
+    assert linked
+    for name in linked:
+        assert (report.folder / name).is_file(), name
+
+
+def test_csv_numbers_are_those_of_the_results(report, results):
+    with (report.folder / "summary.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(results.test.summaries)
+    one = next(
+        row
+        for row in rows
+        if (row["policy"], row["lam"], row["mean_over"]) == ("router", "0.1", "queries")
+    )
+    outcome = results.test.scores.get("router", 0.1)
+    assert float(one["reward"]) == pytest.approx(outcome.reward.mean(), abs=1e-6)
+    assert float(one["latency_ms"]) == pytest.approx(outcome.latency_ms.mean(), abs=1e-6)
+
+
+@pytest.mark.slow
+def test_a_report_is_replaced_by_the_same_bytes(suite, report):
+    before = {path.name: path.read_bytes() for path in report.folder.iterdir()}
+    write_report(*suite, report.folder, SETTINGS)
+    after = {path.name: path.read_bytes() for path in report.folder.iterdir()}
+    assert before == after
+    assert [path.name for path in report.folder.parent.iterdir()] == ["report"]
+
+
+def test_a_folder_that_is_no_report_is_kept(suite, tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(SettingsError, match=r"holds files but no report\.json"):
+        write_report(*suite, tmp_path, SETTINGS)
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+    with pytest.raises(SettingsError, match="is a file; name a folder"):
+        write_report(*suite, tmp_path / "thesis.txt", SETTINGS)
+
+
+def test_a_failure_leaves_the_old_report(suite, report, monkeypatch):
+    before = sorted(path.name for path in report.folder.iterdir())
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("analysis.report.write_page", fail)
+    monkeypatch.setattr("analysis.report.write_figures", lambda *_: {})
+    monkeypatch.setattr("analysis.report.report_content", lambda *_: _Empty())
+    with pytest.raises(OSError, match="disk full"):
+        write_report(*suite, report.folder, SETTINGS)
+    assert sorted(path.name for path in report.folder.iterdir()) == before
+
+
+class _Empty:
+    title, claim, sections, tables = "t", (), (), ()
+
+
+def test_missing_inputs_are_named(suite, tmp_path):
+    labels_folder, router_folder = suite
+    with pytest.raises(LabelsError, match=r"holds no manifest\.json"):
+        write_report(tmp_path, router_folder, tmp_path / "report", SETTINGS)
+    with pytest.raises(RouterError, match=r"decisions\.parquet is missing; run l2r train"):
+        write_report(labels_folder, tmp_path, tmp_path / "report", SETTINGS)
+    assert not (tmp_path / "report").exists()
+
+
+def test_failures_get_a_second_table(tmp_path):
+    world = make_world(n=150)
+    world.status = np.full(world.quality.shape, "ok", dtype=object)
+    failed = np.flatnonzero(np.array(world.splits) == "test")[:3]
+    world.status[failed, 2] = "error"
+    labels = world.write(tmp_path)
+    text, tables = written(labels, decide(labels, "router", 0.0, best_columns(labels, 0.0)))
+    assert "3 more were left out for all arms because an arm failed" in text
+    assert "failed queries counted as the arm's worst case" in text
+    counted = tables["summary_failures_counted"]
+    n = [column.key for column in counted.columns].index("n")
+    assert counted.rows[0][n] == sum(split == "test" for split in world.splits)
+
+
+def test_settings_are_checked():
+    with pytest.raises(ValueError, match="lam must lie in"):
+        ReportSettings(lams=(0.0, 2.0))
+    with pytest.raises(ValueError, match="did you mean 'n_resamples'"):
+        ReportSettings(n_resample=100)
+
+
+def test_importing_the_report_loads_neither_matplotlib_nor_scipy_nor_pandas():
+    code = "import sys, analysis.report; print(' '.join(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in run.stdout.split()}
+    assert not loaded & {"matplotlib", "scipy", "pandas", "torch"}
