@@ -130,7 +130,7 @@ class BucketedBatches(Sampler[list[int]]):
         random = np.random.default_rng((self.seed, self.epoch))
         order = random.permutation(self.size)
         window = self.batch_size * self.WINDOW
-        if self.lengths is not None:
+        if self.lengths is not None and self.size:
             pieces = [order[start : start + window] for start in range(0, self.size, window)]
             order = np.concatenate(
                 [piece[np.argsort(self.lengths[piece], kind="stable")] for piece in pieces]

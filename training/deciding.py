@@ -103,9 +103,7 @@ def measured_overheads(shop: Workshop, policy: Policy) -> FloatArray:
     return overhead_ms
 
 
-def _probabilities(
-    fitted: Fitted, name: str, shop: Workshop, rows: Rows, lam: float
-) -> FloatArray:
+def _probabilities(fitted: Fitted, name: str, shop: Workshop, rows: Rows, lam: float) -> FloatArray:
     policy = fitted.learned[name]
     if isinstance(policy, EncoderPolicy) and name in fitted.over_embeddings:
         return policy.probabilities_from(shop.embedded[rows], lam)

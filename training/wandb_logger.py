@@ -1,6 +1,6 @@
 """The one seam to Weights & Biases: one run per training command, off unless asked for.
 
-Metrics of the head at each λ are logged under ``<policy>/lam=<λ>/``: ``train_loss``, ``val_loss``,
+Metrics of the head at each λ are logged under ``<frozen or lora>/lam=<λ>/``: ``train_loss``, ``val_loss``,
 ``val_reward``, ``val_regret`` and ``share/<arm>``, per epoch. The written router is logged as an
 artifact. Offline mode, the default, needs no account and no network.
 """
@@ -19,11 +19,11 @@ from training.settings import WandbSettings
 class NoRun:
     """Logs nothing."""
 
-    def head_logger(self, policy: str, lam: float) -> Any:
+    def head_logger(self, mode: str, lam: float) -> Any:
         """Return what Lightning takes for "no logger"."""
         return False
 
-    def finish_head(self, policy: str, lam: float, metrics: Mapping[str, Any]) -> None:
+    def finish_head(self, mode: str, lam: float, metrics: Mapping[str, Any]) -> None:
         """Do nothing."""
 
     def log_router(self, router_folder: Path) -> None:
@@ -37,15 +37,19 @@ class WandbRun(NoRun):
         self._run = run
         self._folder = folder
 
-    def head_logger(self, policy: str, lam: float) -> Any:
-        """Return a Lightning logger whose metrics carry the policy and λ in their names."""
+    def head_logger(self, mode: str, lam: float) -> Any:
+        """Return a Lightning logger whose metrics carry the mode and λ in their names."""
         from pytorch_lightning.loggers import WandbLogger
 
-        return WandbLogger(experiment=self._run, save_dir=self._folder, prefix=_prefix(policy, lam))
+        logger = WandbLogger(
+            experiment=self._run, save_dir=self._folder, prefix=_prefix(mode, lam)
+        )
+        logger.LOGGER_JOIN_CHAR = "/"
+        return logger
 
-    def finish_head(self, policy: str, lam: float, metrics: Mapping[str, Any]) -> None:
+    def finish_head(self, mode: str, lam: float, metrics: Mapping[str, Any]) -> None:
         """Put the kept epoch's metrics into the run's summary."""
-        prefix = _prefix(policy, lam)
+        prefix = _prefix(mode, lam)
         self._run.summary.update({f"{prefix}/kept/{key}": metrics[key] for key in sorted(metrics)})
 
     def log_router(self, router_folder: Path) -> None:
@@ -57,8 +61,8 @@ class WandbRun(NoRun):
         self._run.log_artifact(artifact)
 
 
-def _prefix(policy: str, lam: float) -> str:
-    return f"{policy}/lam={lam:g}"
+def _prefix(mode: str, lam: float) -> str:
+    return f"{mode}/lam={lam:g}"
 
 
 @contextmanager

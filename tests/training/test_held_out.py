@@ -1,0 +1,46 @@
+import numpy as np
+import pytest
+
+from tests.training.tables import make_table
+from training.held_out import expected_per_arm, held_out_metrics
+
+
+def test_metrics_of_a_hand_computed_table():
+    table = make_table(
+        [[1.0, 0.5], [0.2, 0.6], [0.0, 0.0]],
+        latency_ms=[[1.0, 3.0], [1.0, 3.0], [1.0, 3.0]],
+        comparable=[True, True, False],
+    )
+    metrics = held_out_metrics(table, np.array([0, 0, 0]), 0.5)
+    # Rewards: 0.5·s + 0.5·(1 − l), l = 0.25 and 0.75.
+    assert metrics["reward"] == pytest.approx((0.875 + 0.475) / 2)
+    assert metrics["regret"] == pytest.approx(0.0)
+    assert metrics["quality"] == pytest.approx(0.6)
+    assert metrics["latency_ms"] == pytest.approx(1.0)
+    assert metrics["queries"] == 2
+    assert metrics["share"] == {"a": 1.0, "b": 0.0}
+    assert not metrics["collapsed"]  # the oracle goes to a as well
+
+
+def test_a_router_that_stopped_choosing_is_flagged():
+    quality = np.tile([[1.0, 0.0], [0.0, 1.0]], (20, 1))
+    table = make_table(quality)
+    assert held_out_metrics(table, np.zeros(40, dtype=int), 0.0)["collapsed"]
+    chosen = np.zeros(40, dtype=int)
+    chosen[:3] = 1  # 92.5 % to one arm
+    assert not held_out_metrics(table, chosen, 0.0)["collapsed"]
+
+
+def test_nothing_comparable():
+    table = make_table([[0.1, 0.2]], comparable=[False])
+    assert held_out_metrics(table, np.array([0]), 0.0) == {"queries": 0}
+    assert expected_per_arm(table, np.array([0])) == {}
+
+
+def test_expectations_are_over_the_queries_sent_where_there_are_enough():
+    quality = np.concatenate([np.tile([[0.9, 0.1]], (30, 1)), np.tile([[0.3, 0.5]], (10, 1))])
+    table = make_table(quality, latency_ms=np.tile([[2.0, 8.0]], (40, 1)))
+    expected = expected_per_arm(table, np.array([0] * 30 + [1] * 10))
+    assert (expected["a"].quality, expected["a"].queries) == (pytest.approx(0.9), 30)
+    assert (expected["b"].quality, expected["b"].queries) == (pytest.approx(0.2), 40)
+    assert expected["b"].latency_ms == pytest.approx(8.0)
