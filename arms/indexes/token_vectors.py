@@ -1,0 +1,128 @@
+"""Token vectors of every unit, on disk: written chunk by chunk, opened memory-mapped.
+
+A folder holds ``token_vectors.json`` (written last), ``vectors.bin`` (the vectors of unit 0, then
+of unit 1 …, row after row, little-endian) and ``begin.npy`` ((units + 1,) first vector of each
+unit). The data type is a field of the header, so that narrower ones can follow.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arms.atomic import write_json
+from arms.errors import ArmIndexError
+
+FORMAT_VERSION = 1
+HEADER = "token_vectors.json"
+_VECTORS = "vectors.bin"
+_BEGIN = "begin.npy"
+_DTYPES = {"float16": np.dtype("<f2")}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenVectorHeader:
+    """What ``token_vectors.json`` holds."""
+
+    dimension: int
+    n_units: int
+    n_vectors: int
+    dtype: str = "float16"
+    format_version: int = FORMAT_VERSION
+
+
+class TokenVectorWriter:
+    """Appends units to a folder; :meth:`close` makes it readable.
+
+    A folder whose writer wasn't closed has no header and doesn't open.
+    """
+
+    def __init__(self, folder: Path, dimension: int, dtype: str = "float16") -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / HEADER).unlink(missing_ok=True)
+        self._folder, self._dimension, self._dtype = folder, dimension, dtype
+        self._lengths: list[NDArray[np.int64]] = []
+        self._stream: BinaryIO = (folder / _VECTORS).open("wb")
+
+    def add(self, vectors: NDArray, lengths: NDArray[np.integer]) -> None:
+        """Append units: (Σ lengths, dimension) vectors and (units,) vectors per unit."""
+        if vectors.shape != (int(lengths.sum()), self._dimension):
+            raise ValueError(
+                f"expected {int(lengths.sum())} vectors of {self._dimension} numbers, "
+                f"got {vectors.shape}"
+            )
+        self._stream.write(np.ascontiguousarray(vectors, dtype=_DTYPES[self._dtype]).tobytes())
+        self._lengths.append(np.asarray(lengths, dtype=np.int64))
+
+    def close(self) -> TokenVectors:
+        """Write the offsets, then the header, and open the folder."""
+        self._stream.close()
+        lengths = np.concatenate([np.zeros(1, dtype=np.int64), *self._lengths])
+        np.save(self._folder / _BEGIN, np.cumsum(lengths), allow_pickle=False)
+        header = TokenVectorHeader(
+            self._dimension, len(lengths) - 1, int(lengths.sum()), self._dtype
+        )
+        write_json(self._folder / HEADER, asdict(header))
+        return TokenVectors(self._folder)
+
+    def abandon(self) -> None:
+        """Close the file without making the folder readable."""
+        self._stream.close()
+
+
+class TokenVectors:
+    """An opened folder. Opening reads the header alone; vectors are read where they are used."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open ``folder``; raise ``ArmIndexError`` if it is unfinished or of another version."""
+        self.header = _read_header(folder)
+        dtype, shape = _DTYPES[self.header.dtype], (self.header.n_vectors, self.header.dimension)
+        path = folder / _VECTORS
+        expected = self.header.n_vectors * self.header.dimension * dtype.itemsize
+        if path.stat().st_size != expected:
+            raise ArmIndexError(
+                f"{path} has {path.stat().st_size} bytes, its header says {expected}; "
+                "delete the folder and run l2r index"
+            )
+        # Copy-on-write, because torch refuses read-only arrays; nothing writes to it.
+        mapped = np.memmap(path, dtype, "c", shape=shape) if expected else np.empty(shape, dtype)
+        self.vectors: NDArray[np.float16] = np.asarray(mapped)
+        """(vectors, dimension), still memory-mapped."""
+        self.begin: NDArray[np.int64] = np.load(folder / _BEGIN, mmap_mode="r", allow_pickle=False)
+        """(units + 1,) first vector of each unit; the last entry is the number of vectors."""
+        self.n_units = self.header.n_units
+        self.n_vectors = self.header.n_vectors
+        self.dimension = self.header.dimension
+        self.size_bytes = expected + self.begin.nbytes
+
+    def of(self, unit: int) -> NDArray[np.float16]:
+        """(tokens, dimension) vectors of one unit."""
+        return self.vectors[self.begin[unit] : self.begin[unit + 1]]
+
+    def gather(self, units: Sequence[int]) -> tuple[NDArray[np.float16], NDArray[np.int64]]:
+        """Vectors of some units, one after another, and (n + 1,) where each begins."""
+        parts = [self.of(unit) for unit in units]
+        begin = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+        if not parts:
+            return np.empty((0, self.dimension), dtype=self.vectors.dtype), begin
+        return np.concatenate(parts), begin
+
+
+def _read_header(folder: Path) -> TokenVectorHeader:
+    path = folder / HEADER
+    if not path.is_file():
+        raise ArmIndexError(f"{folder} holds no finished token vectors; run (or rerun) l2r index")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if content.get("format_version") != FORMAT_VERSION or content.get("dtype") not in _DTYPES:
+        raise ArmIndexError(
+            f"{path} has format version {content.get('format_version')} and data type "
+            f"{content.get('dtype')}; this release reads version {FORMAT_VERSION} and "
+            f"{', '.join(_DTYPES)}; delete the folder and run l2r index"
+        )
+    return TokenVectorHeader(**content)
