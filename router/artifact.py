@@ -73,7 +73,7 @@ class RouterRecord:
     labels_hash: str | None = None
     """Which oracle labels it was trained on."""
     index: str | None = None
-    """The index root, relative to the router's folder or absolute; None = given on loading."""
+    """The index root, absolute or relative to the router's folder; None = ``../index``."""
     library_versions: Mapping[str, str] = field(default_factory=dict)
     policies: tuple[str, ...] = ()
     """Names of the policies in the artifact; :func:`write_router` fills it in."""

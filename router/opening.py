@@ -22,9 +22,8 @@ class RecordedCorpus(Corpus):
     index's own is trusted.
     """
 
-    def __init__(self, name: str, record: ArmRecord) -> None:
-        self.name = name
-        self.language = str(record.options.get("language", "english"))
+    def __init__(self, name: str, language: str, record: ArmRecord) -> None:
+        self.name, self.language = name, language
         self.fingerprint = record.corpus_fingerprint
         self._n_documents = record.n_documents
 
@@ -84,7 +83,16 @@ class OpenArms:
         _, _, encoder = identity.partition("#")
         granularity = cast(Granularity, record.granularity)
         spec = ArmSpec(record.name, granularity, encoder or None, dict(options))
-        return open_arm(spec, RecordedCorpus(dataset, record), self._index_root / dataset)
+        corpus = RecordedCorpus(dataset, self._language(dataset), record)
+        return open_arm(spec, corpus, self._index_root / dataset)
+
+    def _language(self, dataset: str) -> str:
+        """Return the corpus's language, as far as an arm that depends on it has recorded it."""
+        for path in sorted((self._index_root / dataset).glob("*/arm.json")):
+            language = read_record(path.parent).options.get("language")
+            if isinstance(language, str):
+                return language
+        return Corpus.language
 
     def _folder(self, dataset: str, identity: str) -> Path:
         return self._index_root / dataset / identity.replace("/", "--")

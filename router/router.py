@@ -80,7 +80,9 @@ class Router:
 
         Args:
             folder: the router's folder.
-            index: the index root, for :meth:`search`; default: the one the router records, if any.
+            index: the index root, for :meth:`search`; default: the one the router records, or
+                ``index/`` beside the router's folder, where a run keeps it; none is needed to
+                select.
             policy: the policy to use by default, e.g. ``tfidf``; default: the router's own.
             device: where an encoder runs, as torch names it.
 
@@ -92,10 +94,10 @@ class Router:
         """
         folder = Path(folder)
         record = read_router(folder)
-        if index is None and record.index is not None:
-            recorded = folder / record.index
-            index = recorded if recorded.is_dir() else None
-        elif index is not None and not Path(index).is_dir():
+        if index is None:
+            beside = folder / (record.index or "../index")
+            index = beside if beside.is_dir() else None
+        elif not Path(index).is_dir():
             raise RouterError(f"the index root {index} is not a folder; give what l2r index wrote")
         router = cls(folder, record, None if index is None else Path(index), device)
         router.default_policy = policy if policy is not None else record.default_policy
