@@ -55,7 +55,7 @@ def maxsim(
             first, last = begin[units[0]], begin[units[-1] + 1]
             similarity = _products(tokens, matrix[first:last])
             best = np.maximum.reduceat(similarity, begin[units] - first, axis=1)
-            scores[np.ix_(place, units)] = np.add.reduceat(best, starts, axis=0)
+            scores[np.array(place)[:, None], units] = np.add.reduceat(best, starts, axis=0)
     return scores
 
 

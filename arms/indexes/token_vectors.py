@@ -71,8 +71,11 @@ class TokenVectorWriter:
         write_json(self._folder / HEADER, asdict(header))
         return TokenVectors(self._folder)
 
-    def abandon(self) -> None:
-        """Close the file without making the folder readable."""
+    def __enter__(self) -> TokenVectorWriter:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close the file; without :meth:`close`, the folder stays unreadable."""
         self._stream.close()
 
 

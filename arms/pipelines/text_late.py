@@ -174,13 +174,11 @@ def _write_tokens(
 
     shape = sorted(options.tokens.of_documents.items())
     fingerprint = f"{resolved.revision}|{options.dtype}|{shape}"
-    writer = TokenVectorWriter(build.folder / TOKENS, encoder.dimension)
-    try:
-        with progress.task(f"{spec.identity}: encoding", build.n_units) as task:
-            walk = units(corpus, spec.granularity)
-            for chunk in encode_in_chunks(walk, encode, build.folder, fingerprint, task):
-                writer.add(chunk.arrays["vectors"], chunk.arrays["lengths"])
-    except BaseException:
-        writer.abandon()
-        raise
-    return writer.close()
+    with (
+        TokenVectorWriter(build.folder / TOKENS, encoder.dimension) as writer,
+        progress.task(f"{spec.identity}: encoding", build.n_units) as task,
+    ):
+        walk = units(corpus, spec.granularity)
+        for chunk in encode_in_chunks(walk, encode, build.folder, fingerprint, task):
+            writer.add(chunk.arrays["vectors"], chunk.arrays["lengths"])
+        return writer.close()
