@@ -35,8 +35,9 @@ def register(monkeypatch: pytest.MonkeyPatch | None = None) -> None:
 class PipelineArm(Arm):
     """Scores a document by a hash of (query, document, arm), a multiple of 1/8: ties are common.
 
-    Options: ``fail_on``, ``empty_on``, ``hang_on`` (words in a query), ``delay_s`` (per query),
-    ``build_delay_s`` (per document), ``stated_ms``.
+    Options: ``fail_on``, ``empty_on``, ``hang_on`` (words in a query), ``fail_alone_on`` (the same,
+    when the query comes alone), ``delay_s`` (per query), ``build_delay_s`` (per document),
+    ``stated_ms``.
     """
 
     def __init__(self, spec: ArmSpec, doc_ids: list[str]) -> None:
@@ -67,6 +68,9 @@ class PipelineArm(Arm):
 
     def rank_batch(self, queries: Sequence[str], k: int, clock: StageClock) -> list[Ranking]:
         self.calls.append(tuple(queries))
+        alone = self.spec.options.get("fail_alone_on")
+        if alone is not None and len(queries) == 1 and alone in queries[0]:
+            raise RuntimeError(f"alone with {alone}")
         with clock.stage("search"):
             return [self._rank(query, k) for query in queries]
 

@@ -152,16 +152,40 @@ def test_a_new_arm_ranks_alone_and_all_are_timed_again(suite, folders):
 
 
 @pytest.mark.parametrize(
-    "change", [{"k": 4}, {"batch_size": 3}, {"latency": LatencySettings(repeats=1, threads=1)}]
+    ("change", "kinds"),
+    [
+        ({"k": 4}, {"rank", "latency"}),
+        ({"batch_size": 3}, {"rank"}),
+        ({"latency": LatencySettings(repeats=1, warm_up=2, threads=1, timeout_s=5)}, {"latency"}),
+        ({"measures": ("P@1",), "lams": (0.2,)}, set()),
+    ],
 )
-def test_settings_that_matter_make_other_units(suite, folders, change):
+def test_only_what_a_setting_changes_is_done_again(suite, folders, change, kinds):
     def names(settings):
         job = OracleJob(tuple(suite), ARMS, *folders, settings, 42)
         return {unit.file_name for unit in plan_units(job)}
 
     runner.build_indexes(suite, ARMS, folders[0])
-    assert names(QUICK) != names(QUICK.model_copy(update=change))
-    assert names(QUICK) == names(QUICK.model_copy(update={"measures": ("P@1",)}))
+    before, after = names(QUICK), names(QUICK.model_copy(update=change))
+    assert len(before) == len(after)
+    assert {name.split("-")[0] for name in after - before} == kinds
+    assert {name.split("-")[0] for name in after & before} == {"rank", "latency"} - kinds
+
+
+def test_an_arm_that_fails_while_timed_has_a_ranking_and_no_quality(suite, folders):
+    arms = (ArmSettings(arm="fake", options={"fail_alone_on": "query 3 beta"}),)
+    oracle(suite, folders, arms)
+    labels = read_labels(folders[1])
+    row = labels.query_ids.tolist().index("q03", 7)
+    assert labels.status[row, 0] == "error"
+    assert np.isnan(labels.quality["R@5"][row, 0]) and np.isnan(labels.latency_ms[row, 0])
+    runs = pq.read_table(folders[1] / "runs.parquet").to_pylist()
+    assert sum((one["dataset"], one["query_id"]) == ("beta", "q03") for one in runs) == 5
+    (failure,) = pq.read_table(folders[1] / "failures.parquet").to_pylist()
+    assert (failure["while_doing"], failure["message"]) == (
+        "timing",
+        "RuntimeError: alone with query 3 beta",
+    )
 
 
 def test_units_may_be_run_in_any_order_and_twice(suite, folders, tmp_path):
