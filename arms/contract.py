@@ -65,7 +65,7 @@ ODD_QUERIES = (
 
 def contract_corpus(granularity: str = "document") -> Corpus:
     """Return ten short documents; as paragraphs, each has up to five units."""
-    repeats = 1 if granularity == "document" else 40
+    repeats = 1 if granularity == "document" else 12
     documents = [
         Document(doc_id, title, " ".join([text] * (1 + place % 4 * repeats)))
         for place, (doc_id, (title, text)) in enumerate(_TEXTS.items())

@@ -22,8 +22,8 @@ from arms.records import Ranking
 class FakeArm(Arm):
     """An arm without a back end: a document scores the number of distinct words it shares.
 
-    It keeps the whole contract, index folder included. The option ``fails_on`` names a word; a query that holds it
-    raises ``ArmError``.
+    It keeps the whole contract, index folder included. The option ``fails_on`` names a word; a
+    query that holds it raises ``ArmError``.
     """
 
     def __init__(self, spec: ArmSpec, words: list[list[str]], table: UnitTable) -> None:

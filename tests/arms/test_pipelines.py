@@ -1,0 +1,181 @@
+"""What single pipelines promise beyond the contract."""
+
+import json
+
+import pytest
+
+from arms.arm import ArmSpec
+from arms.catalogue import build_arm, open_arm
+from arms.clock import StageClock
+from arms.corpora.corpus import MemoryCorpus
+from arms.errors import ArmError, ArmIndexError, SettingsError
+from arms.pipelines.fusion import reciprocal_rank_fusion
+from arms.records import Document, Ranking
+
+CORPUS = MemoryCorpus(
+    "zoo",
+    [
+        Document("a", "", "The cats were running after mice"),
+        Document("b", "", "A dog runs"),
+        Document("c", "", "Das Haus und die Häuser"),
+    ],
+)
+
+
+def opened(spec, root, corpus=CORPUS):
+    build_arm(spec, corpus, root)
+    return open_arm(spec, corpus, root)
+
+
+def found(root, query, corpus=CORPUS, **options):
+    return opened(ArmSpec("bm25", options=options), root, corpus).rank([query], 9)[0].doc_ids
+
+
+def test_bm25_stems_in_the_corpus_language(tmp_path):
+    assert set(found(tmp_path / "en", "run")) == {"a", "b"}
+    assert found(tmp_path / "en", "Häusern") == ()
+    german = MemoryCorpus("zoo", list(CORPUS), language="german")
+    assert found(tmp_path / "de", "Häusern", german) == ("c",)
+    assert found(tmp_path / "de", "die", german) == ()
+
+
+def test_bm25_options_change_the_words(tmp_path):
+    assert found(tmp_path / "plain", "run", stemmer=False) == ()
+    assert found(tmp_path / "plain", "runs", stemmer=False) == ("b",)
+    assert found(tmp_path / "stop", "the", stop_words=False) == ("a",)
+    assert found(tmp_path / "own", "dog", stop_words=["dog"]) == ()
+    assert found(tmp_path / "letters", "m", token_pattern=r"\w", stemmer=False) == ("a",)
+
+
+def test_bm25_takes_a_language_without_stemmer_unless_told_to_stem(tmp_path):
+    chinese = MemoryCorpus("zh", [Document("a", "", "潮汐 月亮")], language="chinese")
+    assert found(tmp_path / "zh", "月亮", chinese) == ("a",)
+    with pytest.raises(SettingsError, match="no stemmer for the language 'chinese'; known: "):
+        found(tmp_path / "zh", "月亮", chinese, stemmer=True)
+    with pytest.raises(SettingsError, match="no stop words for the language 'klingon'"):
+        found(tmp_path / "zh", "x", language="klingon", stop_words=True)
+
+
+def test_bm25_writes_the_same_bytes_again(tmp_path):
+    for name in ("one", "two"):
+        opened(ArmSpec("bm25"), tmp_path / name)
+    files = [path for path in (tmp_path / "one").rglob("*") if path.suffix in (".npy", ".json")]
+    for path in files:
+        if path.name != "arm.json":
+            twin = tmp_path / "two" / path.relative_to(tmp_path / "one")
+            assert path.read_bytes() == twin.read_bytes(), path.name
+    assert len(files) > 5
+
+
+def test_bm25_refuses_an_index_of_other_options(tmp_path):
+    build_arm(ArmSpec("bm25"), CORPUS, tmp_path)
+    open_arm(ArmSpec("bm25", options={"k1": 1.5}), CORPUS, tmp_path)  # the default, said aloud
+    with pytest.raises(ArmIndexError, match="options"):
+        open_arm(ArmSpec("bm25", options={"k1": 0.9}), CORPUS, tmp_path)
+
+
+def test_fusion_by_hand():
+    one = Ranking(("a", "b", "c"), (9.0, 8.0, 7.0))
+    two = Ranking(("c", "a"), (0.2, 0.1))
+    fused = reciprocal_rank_fusion([one, two], 9, k_constant=60)
+    assert fused.doc_ids == ("a", "c", "b")
+    assert fused.scores == (1 / 61 + 1 / 62, 1 / 63 + 1 / 61, 1 / 62)
+    assert reciprocal_rank_fusion([one, two], 1).doc_ids == ("a",)
+    swapped = [Ranking(("b", "a"), (2.0, 1.0)), Ranking(("a", "b"), (2.0, 1.0))]
+    assert reciprocal_rank_fusion(swapped, 2).doc_ids == ("a", "b")
+
+
+def test_fusion_adds_up_its_parts_stages_and_memory(tmp_path):
+    parts = ["bm25", {"arm": "bm25", "granularity": "paragraph"}]
+    arm = opened(ArmSpec("fusion", options={"arms": parts}), tmp_path)
+    clock = StageClock()
+    arm.rank(["dog"], 2, clock)
+    assert all(clock.stage_ms[stage] > 0 for stage in ("encode", "search", "rerank"))
+    assert arm.memory_bytes() == sum(
+        open_arm(ArmSpec("bm25", view), CORPUS, tmp_path).memory_bytes()
+        for view in ("document", "paragraph")
+    )
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (["bm25", "fusion"], "'fusion' can't be fused"),
+        (["bm25", "run_file"], "'run_file' can't be fused"),
+        (["bm25", "bm25"], "each part may stand once, got bm25, bm25"),
+        (["bm25", "bm26"], "did you mean 'bm25'?"),
+        (["bm25", {"arm": "text_dense", "only": ["x"]}], "'only' belongs to the fusion itself"),
+    ],
+)
+def test_fusion_refuses_parts(tmp_path, parts, message):
+    with pytest.raises(SettingsError) as raised:
+        build_arm(ArmSpec("fusion", options={"arms": parts}), CORPUS, tmp_path)
+    assert message in str(raised.value)
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "zoo.run").write_text("q1 Q0 b 1 0.5 t\nq1 Q0 a 2 0.5 t\nq1 Q0 c 3 0.9 t\n")
+    queries = {"q1": "first", "q2": "second", "q3": "first"}
+    lines = [json.dumps({"_id": one, "text": text}) for one, text in queries.items()]
+    (tmp_path / "queries.jsonl").write_text("\n".join(lines))
+    (tmp_path / "ms.tsv").write_text("query_id\tms\nq1\t4.5\nq2\t7\nq3\t9\n")
+    return {
+        "path": str(tmp_path / "{dataset}.run"),
+        "queries_path": str(tmp_path / "queries.jsonl"),
+        "latencies_path": str(tmp_path / "ms.tsv"),
+    }
+
+
+def test_a_run_is_replayed_by_text(run, tmp_path):
+    arm = opened(ArmSpec("run_file", options=run), tmp_path / "index")
+    first, second = arm.rank(["first", "second"], 2)
+    assert first == Ranking(("c", "a"), (0.9, 0.5))
+    assert second.doc_ids == ()
+    assert arm.stated_latency_ms("first") == 4.5
+    assert arm.stated_latency_ms("second") == 7.0
+    with pytest.raises(ArmError, match="has no answer to 'third'"):
+        arm.rank(["third"], 2)
+
+
+def test_other_arms_state_no_latency(tmp_path):
+    assert opened(ArmSpec("none"), tmp_path).stated_latency_ms("first") is None
+
+
+def test_a_run_that_changed_is_refused(run, tmp_path):
+    spec = ArmSpec("run_file", options=run)
+    build_arm(spec, CORPUS, tmp_path / "index")
+    (tmp_path / "zoo.run").write_text("q1 Q0 b 1 0.5 t\n")
+    with pytest.raises(ArmIndexError, match="options"):
+        open_arm(spec, CORPUS, tmp_path / "index")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"latency_ms": 3.0}, "give either latency_ms or latencies_path"),
+        ({"latencies_path": None}, "give either latency_ms or latencies_path"),
+        ({"path": "/absent"}, "no such file: path /absent"),
+        ({"latency_ms": -1.0, "latencies_path": None}, "latency_ms"),
+    ],
+)
+def test_run_options_are_checked(run, tmp_path, change, message):
+    with pytest.raises(SettingsError) as raised:
+        build_arm(ArmSpec("run_file", options=run | change), CORPUS, tmp_path)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("zoo.run", "q1 Q0 zebra 1 1 t\n", "1 documents that the corpus lacks: zebra"),
+        ("zoo.run", "q9 Q0 a 1 1 t\n", "1 queries that queries_path lacks: q9"),
+        ("ms.tsv", "q1\t1\n", "2 queries without a latency in latencies_path: q2, q3"),
+        ("ms.tsv", "q1\t1\nq2\tsoon\n", "line 2: expected a query id, a tab and milliseconds"),
+    ],
+)
+def test_run_files_are_checked_against_one_another(run, tmp_path, file, content, message):
+    (tmp_path / file).write_text(content)
+    with pytest.raises(SettingsError) as raised:
+        build_arm(ArmSpec("run_file", options=run), CORPUS, tmp_path / "index")
+    assert message in str(raised.value)
