@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -88,14 +87,20 @@ def made_router(folder: Path, queries: Sequence[str]) -> None:
     write_router(folder, RouterRecord(ARMS, "router", lams=LAMS), policies)
 
 
-def rss_mb() -> float:
-    with open("/proc/self/statm", encoding="ascii") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+def memory_mb(entry: str) -> float:
+    """``VmRSS`` (resident now) or ``VmHWM`` (its peak) of this program, from ``/proc``.
+
+    ``getrusage`` would do for the peak, were it not inherited from the process that started us.
+    """
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith(entry):
+            return int(line.split()[1]) * 1024 / 1e6
+    return float("nan")
 
 
 def measure(folder: Path, policy: str, queries: Sequence[str], lam: float) -> dict[str, float]:
     """In a fresh process: times in milliseconds, memory in megabytes."""
-    before_mb = rss_mb()
+    before_mb = memory_mb("VmRSS")
     begin = time.perf_counter()
     from router import Router
 
@@ -113,7 +118,6 @@ def measure(folder: Path, policy: str, queries: Sequence[str], lam: float) -> di
     batches = [queries[start : start + BATCH] for start in range(0, len(queries), BATCH)]
     full = [list(batch) for batch in batches if len(batch) == BATCH]
     batched = [timed_ms(router.select_many, batch) for _ in range(3) for batch in full]
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
     return {
         "p50_ms": float(np.percentile(single, 50)),
         "p95_ms": float(np.percentile(single, 95)),
@@ -121,8 +125,8 @@ def measure(folder: Path, policy: str, queries: Sequence[str], lam: float) -> di
         f"batch{BATCH}_ms": float(np.median(batched)),
         f"batch{BATCH}_min_ms": min(batched),
         "load_ms": load_ms,
-        "rss_mb": peak_mb,
-        "rss_delta_mb": rss_mb() - before_mb,
+        "rss_mb": memory_mb("VmHWM"),
+        "rss_delta_mb": memory_mb("VmRSS") - before_mb,
     }
 
 

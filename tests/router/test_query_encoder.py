@@ -120,6 +120,11 @@ def test_queries_are_cut_at_max_tokens(tiny_bert):
     np.testing.assert_allclose(long[0], long[1], atol=1e-6)  # three words beside [CLS] and [SEP]
 
 
+def test_queries_are_cut_where_the_encoder_ends(tiny_bert):
+    """It has 64 positions; asking for 500 must not read beyond them."""
+    assert QueryEncoder(str(tiny_bert), max_tokens=500).embed(["who " * 400]).shape == (1, DIM)
+
+
 def test_a_query_of_ten_thousand_words_is_cut_not_refused(encoder_folder):
     encoder = QueryEncoder(str(encoder_folder), max_tokens=32)
     assert np.isfinite(encoder.embed([" ".join(WORDS * 300), "who"])).all()
@@ -146,6 +151,16 @@ def test_bfloat16_is_close_to_float32(encoder_folder):
     rounded = QueryEncoder(str(encoder_folder), dtype="bfloat16").embed(QUERIES)
     assert rounded.dtype == np.float32
     assert 0 < np.abs(exact - rounded).max() < 0.2
+
+
+def test_linear_weights_lie_by_column_and_stay_the_same(tiny_bert):
+    from transformers import AutoModel
+
+    wanted = dict(AutoModel.from_pretrained(tiny_bert).named_parameters())
+    name = "encoder.layer.0.attention.self.query.weight"
+    weight = dict(QueryEncoder(str(tiny_bert))._model.named_parameters())[name]
+    assert torch.equal(weight, wanted[name])
+    assert weight.t().is_contiguous()
 
 
 def test_loading_is_silent(tiny_bert, capfd):
