@@ -8,6 +8,8 @@ Reference: Efron & Tibshirani, An Introduction to the Bootstrap (1993), chapter 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,9 +65,12 @@ class Resamples:
         Returns:
             (n_resamples, K); NaN where a resample drew no query that takes part.
         """
+        first, column_of = _distinct(values)
+        values = values[:, first]
         finite = np.isfinite(values)
         filled = np.where(finite, values, 0.0)
-        masks, mask_of = _distinct_columns(finite)
+        first_mask, mask_of = _distinct(finite)
+        masks = finite[:, first_mask].astype(np.float64)
         means = np.empty((len(self._counts), values.shape[1]))
         for begin in range(0, len(self._counts), self._block):
             weights = self._counts[begin : begin + self._block].astype(np.float64)
@@ -74,21 +79,24 @@ class Resamples:
             means[begin : begin + self._block] = np.divide(
                 sums, drawn, out=np.full(sums.shape, np.nan), where=drawn > 0
             )
-        return means
+        return means[:, column_of]
 
 
-def _distinct_columns(finite: NDArray[np.bool_]) -> tuple[FloatArray, NDArray[np.intp]]:
-    """The distinct columns as 0/1 weights, and which of them each column is."""
+def _distinct(columns: NDArray[Any]) -> tuple[list[int], NDArray[np.intp]]:
+    """Where each distinct column first stands, and which of those each column is.
+
+    Many comparisons share a column (the oracle, the best static arm), and most share a mask.
+    """
     numbers: dict[bytes, int] = {}
     first: list[int] = []
-    column_of = np.empty(finite.shape[1], dtype=np.intp)
-    for column in range(finite.shape[1]):
-        key = np.packbits(finite[:, column]).tobytes()
+    column_of = np.empty(columns.shape[1], dtype=np.intp)
+    for column in range(columns.shape[1]):
+        key = sha256(columns[:, column].tobytes()).digest()
         if key not in numbers:
             numbers[key] = len(first)
             first.append(column)
         column_of[column] = numbers[key]
-    return finite[:, first].astype(np.float64), column_of
+    return first, column_of
 
 
 def interval(replicates: FloatArray, confidence: float) -> tuple[float | None, float | None]:

@@ -57,7 +57,7 @@ def latency_notes(manifest: Mapping[str, Any], modelled_share: float) -> tuple[s
 
 
 def router_facts(router_folder: Path) -> tuple[tuple[str, str], ...]:
-    """Facts of ``router.json``: encoder, arms, training metrics; none where there is no file.
+    """Facts of ``router.json``: encoder, versions, hashes; none where there is no file.
 
     Raises:
         RouterError: the file isn't JSON.
@@ -71,7 +71,7 @@ def router_facts(router_folder: Path) -> tuple[tuple[str, str], ...]:
         raise RouterError(f"{path} is not valid JSON ({error}); rerun l2r train") from error
     if not isinstance(record, Mapping):
         return ()
-    left_out = ("arms", "calibration", "competes", "expected", "policies")
+    left_out = ("arms", "calibration", "competes", "expected", "policies", "training_metrics")
     return tuple(_flatten({k: v for k, v in record.items() if k not in left_out}, ""))
 
 

@@ -66,7 +66,11 @@ class Outcome:
         samples = self.evaluation.samples_ms
         if samples is None:
             return None
-        plan = np.where(self.runs[:, :, None], samples, 0.0).sum(axis=1)
+        if (self.runs.sum(axis=1) <= 1).all():
+            answering = np.maximum(self.answering_arm, 0)[:, None, None]
+            plan = np.take_along_axis(samples, answering, axis=1)[:, 0]
+        else:  # probes count too
+            plan = np.where(self.runs[:, :, None], samples, 0.0).sum(axis=1)
         timed = (plan + self.overhead_ms[:, None])[self.evaluated]
         return timed[np.isfinite(timed)]
 

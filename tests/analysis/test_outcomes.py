@@ -8,6 +8,7 @@ from analysis.decided import join_decisions
 from analysis.evaluation import evaluate_queries
 from analysis.outcomes import static_outcomes
 from analysis.results import compute_results
+from analysis.samples import read_latency_samples
 from analysis.settings import ReportSettings
 from arms.errors import LabelsError, RouterError, SettingsError
 from tests.analysis.synthetic import World, decide, make_world, suite_decisions
@@ -192,3 +193,17 @@ def test_static_rows_of_decisions_are_not_counted_twice(tmp_path):
     labels = make_world(n=80).write(tmp_path)
     decided = join_decisions(suite_decisions(labels, lams=(0.0,)), labels)
     assert "static:bm25" not in {group.policy for group in decided.groups}
+
+
+def test_single_timings_of_a_cascade_add_up(tmp_path):
+    labels = small_world().write(tmp_path)  # each median m was timed as 0.8 m, m and 1.2 m
+    samples = read_latency_samples(tmp_path, labels)
+    table = decide(labels, "router", 0.5, np.array([1, 0, 0]), overhead_ms=2.0)
+    expected = {"dense": 30.0, "bm25>dense": 40.0}
+    for plan, milliseconds in expected.items():
+        plans = pa.array([plan, "bm25", "bm25"])
+        changed = table.set_column(table.column_names.index("plan"), "plan", plans)
+        outcome = outcome_of(labels, changed, samples_ms=samples)
+        medians = np.array([milliseconds, 20.0])
+        timed = (medians[:, None] * [0.8, 1.0, 1.2]).ravel() + 2.0
+        np.testing.assert_allclose(outcome.latency_samples_ms(), timed)
