@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Task(Protocol):
@@ -61,15 +62,25 @@ class ConsoleProgress:
             TextColumn("left"),
             TimeRemainingColumn(),
         )
-        with RichProgress(*columns, console=Console(stderr=True)) as bars:
+        # Drawn by whoever advances, never by a thread of its own, which would disturb timings.
+        console = Console(stderr=True)
+        with RichProgress(*columns, console=console, auto_refresh=False) as bars:
             yield _RichTask(bars, bars.add_task(description, total=total))
 
 
+_REDRAW_S = 0.1
+
+
 class _RichTask:
-    def __init__(self, bars: object, task_id: object) -> None:
+    def __init__(self, bars: Any, task_id: Any) -> None:
         self._bars = bars
         self._task_id = task_id
+        self._drawn_s = time.monotonic()
 
     def advance(self, amount: int = 1) -> None:
-        """Move the drawn bar."""
-        self._bars.advance(self._task_id, amount)  # type: ignore[attr-defined]
+        """Move the bar; draw it if it was last drawn a while ago."""
+        self._bars.advance(self._task_id, amount)
+        now_s = time.monotonic()
+        if now_s - self._drawn_s >= _REDRAW_S:
+            self._drawn_s = now_s
+            self._bars.refresh()
