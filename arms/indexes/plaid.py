@@ -24,27 +24,18 @@ from fast_plaid import fast_plaid_rust
 from fast_plaid.search import fast_plaid as fast_plaid_python
 from numpy.typing import NDArray
 
-from arms.atomic import atomic_folder
+from arms.atomic import atomic_folder, write_json
 from arms.errors import ArmIndexError
 from arms.indexes.fold import UnitTable, search_documents
 from arms.indexes.maxsim import FloatArray, rescore
+from arms.indexes.plaid_shape import PlaidShape
 from arms.indexes.token_vectors import TokenVectors
 from arms.records import Ranking
-from arms.settings import Settings
 
+_SHAPE = "shape.json"
 _UNITS = "units.npy"
 _WRITE_BATCH = 4096
 _CODES = {"codes": (np.int64, torch.int64), "residuals": (np.uint8, torch.uint8)}
-
-
-class PlaidShape(Settings):
-    """What a PLAID index is built with."""
-
-    nbits: int = 4
-    n_centroids: int | None = None
-    kmeans_iterations: int = 4
-    points_per_centroid: int = 32
-    seed: int = 42
 
 
 def write_plaid(folder: Path, store: TokenVectors, shape: PlaidShape) -> None:
@@ -70,6 +61,13 @@ def write_plaid(folder: Path, store: TokenVectors, shape: PlaidShape) -> None:
         )
         _merge_chunks(temporary)
         np.save(temporary / _UNITS, units, allow_pickle=False)
+        write_json(temporary / _SHAPE, shape.model_dump())
+
+
+def has_plaid(folder: Path, shape: PlaidShape) -> bool:
+    """Whether ``folder`` holds a whole index of this shape."""
+    path = folder / _SHAPE
+    return path.is_file() and json.loads(path.read_text()) == shape.model_dump()
 
 
 def _centroids(vectors: list[torch.Tensor], store: TokenVectors, shape: PlaidShape) -> torch.Tensor:
@@ -122,10 +120,19 @@ def _merge_chunks(folder: Path) -> None:
 class PlaidIndex:
     """An opened index: codes and residuals memory-mapped, centroids and lists in memory."""
 
-    def __init__(self, folder: Path, store: TokenVectors, n_probe: int, n_full_scores: int) -> None:
-        """Open ``folder``; raise ``ArmIndexError`` if it isn't there."""
-        if not (folder / _UNITS).is_file():
-            raise ArmIndexError(f"{folder} holds no PLAID index; run (or rerun) l2r index")
+    def __init__(
+        self,
+        folder: Path,
+        store: TokenVectors,
+        shape: PlaidShape,
+        n_probe: int,
+        n_full_scores: int,
+    ) -> None:
+        """Open ``folder``; raise ``ArmIndexError`` if it isn't there or has another shape."""
+        if not has_plaid(folder, shape):
+            raise ArmIndexError(
+                f"{folder} holds no PLAID index built with {shape}; run (or rerun) l2r index"
+            )
         self._store, self._n_probe, self._n_full_scores = store, n_probe, n_full_scores
         self._units: NDArray[np.int64] = np.load(folder / _UNITS, allow_pickle=False)
         self._index, self._n_lists = _open(folder)
@@ -197,16 +204,16 @@ def _open(folder: Path) -> tuple[Any, int]:
         return torch.from_numpy(np.asarray(array))
 
     halves = ("centroids", "avg_residual", "bucket_cutoffs", "bucket_weights")
-    lists = small("ivf_lengths", torch.int32)
+    tables = {name: small(name, torch.float16) for name in halves}
     index = fast_plaid_rust.construct_index(
         nbits=int(json.loads((folder / "metadata.json").read_text())["nbits"]),
-        **{name: small(name, torch.float16) for name in halves},
+        **tables,
         ivf=small("ivf", torch.int64),
-        ivf_lengths=lists,
+        ivf_lengths=small("ivf_lengths", torch.int32),
         doc_codes=mapped("codes"),
         doc_residuals=mapped("residuals"),
         doc_lengths=small("lengths", torch.int64),
         device="cpu",
         low_memory=True,
     )
-    return index, len(lists)
+    return index, len(tables["centroids"])  # ivf_lengths may be longer, with empty lists

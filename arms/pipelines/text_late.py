@@ -7,7 +7,7 @@ finds candidates beyond. Either way the scores are exact MaxSim over the stored 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from arms.encoders.token_encoder import TokenEncoder, TokenSettings, load_token_
 from arms.indexes import folder
 from arms.indexes.fold import UnitTable
 from arms.indexes.maxsim import ExactIndex
+from arms.indexes.plaid_shape import PlaidShape
 from arms.indexes.token_vectors import TokenVectors, TokenVectorWriter
 from arms.progress import Progress
 from arms.records import Ranking
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 TOKENS = "tokens"
 PLAID = "plaid"
+_FEWEST_FOR_PLAID = 256
 
 
 class LateOptions(Settings):
@@ -49,7 +51,7 @@ class LateOptions(Settings):
     batch_size: int = Field(default=32, ge=1)
     device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1 …")
     exact_limit: int = Field(
-        default=300_000,
+        default=4_000_000,
         ge=0,
         description="token vectors up to which MaxSim is exact over all units, in memory",
     )
@@ -62,10 +64,16 @@ class LateOptions(Settings):
     n_full_scores: int = Field(default=256, ge=1, description="PLAID: candidates scored in full")
 
     def recorded(self) -> dict[str, object]:
-        """Return the options that shape the index, as its record holds them."""
-        shaping = {"exact_limit", "nbits", "n_centroids", "kmeans_iterations"}
-        shaping |= {"points_per_centroid", "seed"}
-        return {**self.tokens.of_documents, **self.model_dump(include=shaping)}
+        """Return the options that shape the token vectors; PLAID's stand in its own folder."""
+        return self.tokens.of_documents
+
+    def searches_exactly(self, store: TokenVectors) -> bool:
+        """Whether these vectors are few enough; a handful always are: PLAID needs some."""
+        return store.n_vectors <= max(self.exact_limit, _FEWEST_FOR_PLAID)
+
+    def plaid_shape(self) -> PlaidShape:
+        """Return what PLAID is built with."""
+        return PlaidShape(**self.model_dump(include=set(PlaidShape.model_fields)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +108,14 @@ class PipelineArm(Arm):
         encoder = resolve(spec.encoder)
         source = (spec, corpus, index_root, options.recorded(), encoder, options.dtype)
         if folder.finished(*source):
+            _add_plaid(index_root / spec.folder_name, spec, options, progress)
             return
         with folder.building(*source) as build:
             table = UnitTable.write(build.folder, units(corpus, spec.granularity))
             build.n_units = table.n_units
             store = _write_tokens(build, spec, corpus, options, encoder, progress)
-            if store.n_vectors > options.exact_limit:
-                from arms.indexes.plaid import PlaidShape, write_plaid
-
-                shape = PlaidShape(**options.model_dump(include=set(PlaidShape.model_fields)))
-                with progress.task(f"{spec.identity}: PLAID", 1) as task:
-                    write_plaid(build.folder / PLAID, store, shape)
-                    task.advance()
+            if not options.searches_exactly(store):
+                _write_plaid(build.folder, store, spec, options, progress)
 
     @classmethod
     def open(cls, spec: ArmSpec, corpus: Corpus, index_root: Path) -> PipelineArm:
@@ -149,11 +153,39 @@ class PipelineArm(Arm):
 
 
 def _open_index(place: Path, store: TokenVectors, options: LateOptions) -> ExactIndex | PlaidIndex:
-    if not (place / PLAID).is_dir():
+    if options.searches_exactly(store):
         return ExactIndex(store)
     from arms.indexes.plaid import PlaidIndex
 
-    return PlaidIndex(place / PLAID, store, options.n_ivf_probe, options.n_full_scores)
+    return PlaidIndex(
+        place / PLAID, store, options.plaid_shape(), options.n_ivf_probe, options.n_full_scores
+    )
+
+
+def _add_plaid(place: Path, spec: ArmSpec, options: LateOptions, progress: Progress) -> None:
+    """Give a whole index the PLAID folder that ``options`` ask for; its vectors stay."""
+    store = TokenVectors(place / TOKENS)
+    if options.searches_exactly(store):
+        return
+    from arms.indexes.plaid import has_plaid
+
+    if has_plaid(place / PLAID, options.plaid_shape()):
+        return
+    record = folder.read_record(place)
+    (place / folder.RECORD).unlink()  # unfinished until the new PLAID folder stands
+    _write_plaid(place, store, spec, options, progress)
+    size_bytes = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+    folder.write_record(place, replace(record, size_bytes=size_bytes))
+
+
+def _write_plaid(
+    place: Path, store: TokenVectors, spec: ArmSpec, options: LateOptions, progress: Progress
+) -> None:
+    from arms.indexes.plaid import write_plaid
+
+    with progress.task(f"{spec.identity}: PLAID", 1) as task:
+        write_plaid(place / PLAID, store, options.plaid_shape())
+        task.advance()
 
 
 def _write_tokens(

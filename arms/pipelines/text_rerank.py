@@ -30,28 +30,23 @@ if TYPE_CHECKING:
     from arms.indexes.token_vectors import TokenVectors
 
 
-class PartSettings(Settings):
-    """One of the two arms that reranking reads."""
-
-    encoder: str | None = Field(default=None, description="default: the reranking arm's encoder")
-    options: dict[str, Any] = Field(
-        default_factory=dict, description="those of that arm; the same as where it stands alone"
-    )
-
-
 class RerankOptions(Settings):
     """Options of ``text_rerank``."""
 
     candidates: int = Field(default=100, ge=1, description="documents taken from text_dense")
-    dense: PartSettings = Field(default=PartSettings(), description="the text_dense it reads")
-    late: PartSettings = Field(default=PartSettings(), description="the text_late it reads")
+    dense: dict[str, Any] = Field(
+        default_factory=dict,
+        description="options of the text_dense it reads, the same as where that stands alone, and "
+        "its encoder (default: the reranking arm's)",
+    )
+    late: dict[str, Any] = Field(default_factory=dict, description="the same of text_late")
     batch_size: int = Field(default=32, ge=1, description="of query encoding for MaxSim")
 
     def part(self, name: str, spec: ArmSpec) -> ArmSpec:
         """Return the spec of the part ``text_dense`` or ``text_late`` of this reranking."""
-        given = self.dense if name == "text_dense" else self.late
-        encoder = given.encoder or spec.encoder
-        return ArmSpec(name, spec.granularity, encoder, given.options)
+        options = dict(self.dense if name == "text_dense" else self.late)
+        encoder = options.pop("encoder", None) or spec.encoder
+        return ArmSpec(name, spec.granularity, encoder, options)
 
     def recorded(self, spec: ArmSpec) -> dict[str, Any]:
         """Return what the record holds; the parts keep records of their own."""

@@ -18,8 +18,10 @@ from arms.encoders.token_encoder import (
     is_late_checkpoint,
     load_token_encoder,
 )
-from arms.errors import SettingsError
-from arms.indexes.plaid import PlaidIndex, PlaidShape, default_centroids, write_plaid
+from arms.errors import ArmIndexError, SettingsError
+from arms.indexes.folder import read_record
+from arms.indexes.plaid import PlaidIndex, default_centroids, write_plaid
+from arms.indexes.plaid_shape import PlaidShape
 from arms.indexes.token_vectors import TokenVectors, TokenVectorWriter
 from arms.records import Document
 
@@ -217,7 +219,7 @@ def test_plaid_is_deterministic_and_unpickled(tmp_path):
 def test_plaid_finds_what_exact_search_finds(tmp_path):
     store = random_store(tmp_path / "tokens")
     write_plaid(tmp_path / "plaid", store, PlaidShape())
-    index = PlaidIndex(tmp_path / "plaid", store, n_probe=8, n_full_scores=256)
+    index = PlaidIndex(tmp_path / "plaid", store, PlaidShape(), n_probe=8, n_full_scores=256)
     units = [unit for unit in range(store.n_units) if len(store.of(unit)) > 3]
     for unit in units[:20]:
         scores, found = index.search(store.of(unit).astype(np.float32), 5)
@@ -248,12 +250,28 @@ def test_default_centroids():
     assert [default_centroids(n) for n in (0, 1, 100, 1_000_000)] == [1, 4, 32, 2048]
 
 
-def test_exact_limit_decides_the_index(tmp_path):
+def test_changing_the_index_encodes_nothing(tmp_path, monkeypatch):
     corpus = contract_corpus()
-    for limit, expected in ((0, True), (100_000, False)):
-        spec = ArmSpec("text_late", options={"exact_limit": limit})
-        build_arm(spec, corpus, tmp_path / str(limit))
-        assert (tmp_path / str(limit) / "text_late" / "plaid").is_dir() == expected
+    place = tmp_path / "text_late"
+
+    def spec(**options):
+        return ArmSpec("text_late", options=options)
+
+    build_arm(spec(), corpus, tmp_path)
+    assert not (place / "plaid").exists()
+    exact = open_arm(spec(), corpus, tmp_path).rank(QUERIES, 3)
+    with pytest.raises(ArmIndexError, match="holds no PLAID index"):
+        open_arm(spec(exact_limit=0), corpus, tmp_path)
+    monkeypatch.setattr(TokenEncoder, "encode_documents", None)
+    for options in ({"exact_limit": 0}, {"exact_limit": 0, "nbits": 2}):
+        build_arm(spec(**options), corpus, tmp_path)
+        found = open_arm(spec(**options), corpus, tmp_path).rank(QUERIES, 3)
+        assert [one.doc_ids for one in found] == [one.doc_ids for one in exact]
+        others = [path for path in place.rglob("*") if path.is_file() and path.name != "arm.json"]
+        assert read_record(place).size_bytes == sum(path.stat().st_size for path in others)
+    assert open_arm(spec(), corpus, tmp_path).rank(QUERIES, 3) == exact
+    with pytest.raises(ArmIndexError, match="nbits=4"):
+        open_arm(spec(exact_limit=0), corpus, tmp_path)
 
 
 def test_an_unknown_option_names_the_nearest(tmp_path):

@@ -62,8 +62,8 @@ def test_it_encodes_no_document_when_its_parts_are_there(tmp_path, monkeypatch):
 def test_parts_are_those_that_the_options_name(tmp_path):
     corpus = contract_corpus()
     options = {
-        "dense": {"options": {"max_tokens": 64}},
-        "late": {"options": {"exact_limit": 0, "n_ivf_probe": 8}},
+        "dense": {"max_tokens": 64, "encoder": "all-MiniLM-L6-v2"},
+        "late": {"exact_limit": 0, "n_ivf_probe": 8},
     }
     spec = ArmSpec("text_rerank", options=options)
     build_arm(spec, corpus, tmp_path)
