@@ -118,7 +118,7 @@ def fit_lora_heads(
     from training.lora import Tokens
 
     encoder, settings = shop.encoder.resolved, shop.settings
-    tokens = Tokens.of(encoder, shop.action.texts.tolist(), settings.max_tokens)
+    tokens = Tokens.of(encoder, shop.action.texts.tolist(), shop.encoder.token_limit)
     heads: dict[float, LinearHead] = {}
     metrics: dict[float, Mapping[str, float]] = {}
     adapters: dict[float, Path] = {}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from arms.catalogue import spec_of
 from arms.progress import Progress, SilentProgress
+from arms.settings import ArmSettings
 from oracle.labels import read_labels
 from router.artifact import DECISIONS, RouterRecord, write_router
 from router.decisions import write_decisions
@@ -90,7 +93,7 @@ def train_routers(
     ):
         shop = Workshop(settings, encoder, embedded, action, every, work, task, run)
         fixed = _fit_fixed_split(shop)
-        record = _write(shop, fixed, labels_folder, router_folder)
+        record = _write(shop, fixed, labels.manifest, labels_folder, router_folder)
         run.log_router(router_folder)
     return record
 
@@ -146,7 +149,11 @@ def _fitted(
 
 
 def _write(
-    shop: Workshop, fixed: _FixedSplit, labels_folder: Path, router_folder: Path
+    shop: Workshop,
+    fixed: _FixedSplit,
+    manifest: Mapping[str, Any],
+    labels_folder: Path,
+    router_folder: Path,
 ) -> RouterRecord:
     splits, everyone = shop.action.splits, np.arange(len(shop.action))
     learned = fixed.fitted.learned
@@ -169,6 +176,7 @@ def _write(
             if name == ROUTER
         },
         datasets=_arms_of_datasets(shop.action),
+        arm_options=_arm_options(manifest),
         overhead_ms={name: float(np.median(times)) for name, times in overheads.items()},
         training_metrics=_metrics(shop, fixed, chosen),
         labels_hash=hashlib.sha256((labels_folder / "labels.parquet").read_bytes()).hexdigest(),
@@ -246,6 +254,12 @@ def _arms_of_datasets(table: RoutingTable) -> dict[str, tuple[str, ...]]:
         )
         for dataset in sorted(set(table.datasets))
     }
+
+
+def _arm_options(manifest: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return each arm's options as it was labelled, so that searching opens the same index."""
+    arms = [ArmSettings.model_validate(one) for one in manifest.get("config", {}).get("arms", ())]
+    return {spec_of(one).identity: one.options for one in arms}
 
 
 def _frozen_lams(settings: TrainingSettings) -> tuple[float, ...]:

@@ -41,9 +41,7 @@ class WandbRun(NoRun):
         """Return a Lightning logger whose metrics carry the mode and λ in their names."""
         from pytorch_lightning.loggers import WandbLogger
 
-        logger = WandbLogger(
-            experiment=self._run, save_dir=self._folder, prefix=_prefix(mode, lam)
-        )
+        logger = WandbLogger(experiment=self._run, save_dir=self._folder, prefix=_prefix(mode, lam))
         logger.LOGGER_JOIN_CHAR = "/"
         return logger
 

@@ -32,7 +32,7 @@ def test_it_learns_and_the_folded_head_reads_raw_features(problem):
         table.arms,
         made_split(train, table, features),
         made_split(held_out, table, features),
-        TrainingSettings(),
+        TrainingSettings(frozen=FrozenSettings(learning_rate=0.05)),
     )
     chosen = head.probabilities(features[held_out]).argmax(axis=1)
     assert (chosen == best[held_out]).mean() > 0.85
