@@ -8,7 +8,6 @@ unit). The data type is a field of the header, so that narrower ones can follow.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -107,14 +106,6 @@ class TokenVectors:
     def of(self, unit: int) -> NDArray[np.float16]:
         """(tokens, dimension) vectors of one unit."""
         return self.vectors[self.begin[unit] : self.begin[unit + 1]]
-
-    def gather(self, units: Sequence[int]) -> tuple[NDArray[np.float16], NDArray[np.int64]]:
-        """Vectors of some units, one after another, and (n + 1,) where each begins."""
-        parts = [self.of(unit) for unit in units]
-        begin = np.cumsum([0, *map(len, parts)], dtype=np.int64)
-        if not parts:
-            return np.empty((0, self.dimension), dtype=self.vectors.dtype), begin
-        return np.concatenate(parts), begin
 
 
 def _read_header(folder: Path) -> TokenVectorHeader:
