@@ -90,12 +90,6 @@ def source_commit() -> str | None:
 def fixed_threads(threads: int) -> Iterator[None]:
     """Hold every loaded back end to ``threads`` threads for the length of the block."""
     with ExitStack() as limits:
-        try:
-            from threadpoolctl import threadpool_limits
-        except ImportError:  # torch and numba below cover what the arms compute with
-            pass
-        else:
-            limits.enter_context(threadpool_limits(threads))
         for module, read, write in (
             ("torch", "get_num_threads", "set_num_threads"),
             ("faiss", "omp_get_max_threads", "omp_set_num_threads"),
@@ -105,6 +99,12 @@ def fixed_threads(threads: int) -> Iterator[None]:
                 limits.callback(getattr(library, write), getattr(library, read)())
                 getattr(library, write)(threads)
         _limit_numba(threads, limits)
+        try:
+            from threadpoolctl import threadpool_limits
+        except ImportError:  # the libraries above are what the arms compute with
+            pass
+        else:
+            limits.enter_context(threadpool_limits(threads))
         yield
 
 
