@@ -78,8 +78,9 @@ class TextEncoder:
             ) from error
         self._encoder.eval()
         limits = [limit for limit in (max_tokens, self._encoder.max_seq_length) if limit]
+        self._limit = min(limits, default=1 << 30)
         if limits:
-            self._encoder.max_seq_length = min(limits)
+            self._encoder.max_seq_length = self._limit
 
     @property
     def dimension(self) -> int:
@@ -90,12 +91,19 @@ class TextEncoder:
         """Return the text put before each text: the one given, else the encoder's own."""
         return (self._encoder.prompts.get(role) or "") if given is None else given
 
-    def embed(self, texts: Sequence[str], prompt: str = "", batch_size: int = 32) -> NDArray:
+    def embed(
+        self, texts: Sequence[str], prompt: str = "", batch_size: int = 32, few_shapes: bool = False
+    ) -> NDArray[np.float32]:
         """Encode texts to (n, dimension) float32 vectors of length 1, in the order given.
 
         This is ``SentenceTransformer.encode(normalize_embeddings=True)`` without what that spends
         around the model, which matters for single queries. Equal texts get equal vectors; batches
         hold texts of like length.
+
+        Args:
+            few_shapes: pad to whole multiples of 8 tokens. On a processor torch keeps memory for
+                every shape of input it has met (over a gigabyte for a few hundred), so this is
+                what bounds memory while a corpus is encoded.
         """
         places: dict[str, list[int]] = {}
         for position, text in enumerate(texts):
@@ -103,20 +111,34 @@ class TextEncoder:
         unique = list(places)
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         for batch in length_sorted_batches([len(text) for text in unique], batch_size):
-            encoded = self._embed_batch([prompt + unique[position] for position in batch])
+            worded = [prompt + unique[position] for position in batch]
+            encoded = self._embed_batch(worded, 8 if few_shapes else 1)
             for position, vector in zip(batch, encoded, strict=True):
                 vectors[places[unique[position]]] = vector
         return vectors
 
-    def _embed_batch(self, texts: list[str]) -> NDArray[np.float32]:
+    def _embed_batch(self, texts: list[str], multiple: int) -> NDArray[np.float32]:
         device = self._encoder.device
         with torch.inference_mode():
             features = {
-                name: value.to(device) if isinstance(value, torch.Tensor) else value
+                name: self._padded(name, value, multiple).to(device)
+                if isinstance(value, torch.Tensor)
+                else value
                 for name, value in self._encoder.tokenize(texts).items()
             }
             pooled = self._encoder(features)["sentence_embedding"].float()
             return torch.nn.functional.normalize(pooled, dim=1).cpu().numpy()
+
+    def _padded(self, name: str, value: torch.Tensor, multiple: int) -> torch.Tensor:
+        """Widen (batch, tokens) to a multiple, on the tokenizer's side, up to the limit."""
+        width = min(-(-value.shape[-1] // multiple) * multiple, self._limit)
+        missing = width - value.shape[-1]
+        if value.dim() != 2 or missing <= 0:
+            return value
+        tokenizer = self._encoder.tokenizer
+        sides = (missing, 0) if tokenizer.padding_side == "left" else (0, missing)
+        filling = tokenizer.pad_token_id if name == "input_ids" else 0
+        return torch.nn.functional.pad(value, sides, value=filling or 0)
 
 
 @contextmanager

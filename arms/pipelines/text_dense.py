@@ -137,7 +137,7 @@ def _write_vectors(
     prompt = encoder.prompt("document", options.document_prompt)
 
     def encode(texts: list[str]) -> Arrays:
-        return {"vectors": encoder.embed(texts, prompt, options.batch_size)}
+        return {"vectors": encoder.embed(texts, prompt, options.batch_size, few_shapes=True)}
 
     fingerprint = f"{resolved.revision}|{options.dtype}|{options.max_tokens}|{prompt}"
     vectors = np.lib.format.open_memmap(

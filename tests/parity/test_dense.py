@@ -44,6 +44,12 @@ def test_a_single_query_gets_the_very_vector(reference, encoder):
     np.testing.assert_array_equal(encoder.embed(QUERIES[:1]), expected)
 
 
+def test_padding_to_few_shapes_changes_nothing(encoder):
+    texts = [*QUERIES, "word " * 300, "x"]
+    padded = encoder.embed(texts, batch_size=3, few_shapes=True)
+    np.testing.assert_allclose(padded, encoder.embed(texts, batch_size=3), atol=2e-6)
+
+
 def test_a_prompt_stands_before_the_text(reference, encoder):
     expected = reference.encode(
         QUERIES[:1], prompt="query: ", normalize_embeddings=True, show_progress_bar=False
