@@ -64,7 +64,8 @@ class QueryEncoder:
         self._model = model.to(device).eval().requires_grad_(False)
         if device == "cpu" and dtype == "float32":
             lay_out_for_few_tokens(self._model)
-        self._tokenizer = TokenCutter(tokenizer, min(max_tokens, longest_input(model)))
+        self.token_limit = min(max_tokens, longest_input(model))
+        self._tokenizer = TokenCutter(tokenizer, self.token_limit)
         self.dim = int(getattr(model.config, "hidden_size", 0)) or _probe_dim(self)
         if adapter is not None:
             self._model = _adapted(self._model, adapter, dtype)

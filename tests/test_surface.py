@@ -11,7 +11,7 @@ def parameters(function) -> list[str]:
 
 
 def test_router_package_exports():
-    assert set(router.__all__) == {"Choice", "Expected", "Router", "SearchResult"}
+    assert set(router.__all__) == {"Choice", "Router", "SearchResult"}
 
 
 def test_router_methods_take_what_the_documentation_says():

@@ -1,8 +1,8 @@
 """The one seam to Weights & Biases: one run per training command, off unless asked for.
 
-Metrics of the head at each λ are logged under ``<frozen or lora>/lam=<λ>/``: ``train_loss``, ``val_loss``,
-``val_reward``, ``val_regret`` and ``share/<arm>``, per epoch. The written router is logged as an
-artifact. Offline mode, the default, needs no account and no network.
+Metrics of the head at each λ are logged per epoch under ``<frozen or lora>/lam=<λ>/``:
+``train_loss``, ``val_loss``, ``val_reward``, ``val_regret`` and ``share/<arm>``. The written router
+is logged as an artifact. Offline mode, the default, needs no account and no network.
 """
 
 from __future__ import annotations
