@@ -48,7 +48,7 @@ def test_scores_and_order_equal_bm25s(corpus, method, tmp_path):
     reference.index(tokens([one.full_text for one in corpus], True), show_progress=False)
     spec = ArmSpec("bm25", options={"k1": 1.2, "b": 0.6, "method": method})
     build_arm(spec, corpus, tmp_path)
-    queries = [*texts(2, N_QUERIES, 6), "moon moon moon", "unheard moon"]
+    queries = [*texts(2, N_QUERIES, 6), "moon moon moon", "unheard moon", "obsidian"]
     rankings = open_arm(spec, corpus, tmp_path).rank(queries, K)
     holds = {one.doc_id: set(tokens([one.full_text], False)[0]) for one in corpus}
     compared = 0

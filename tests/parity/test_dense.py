@@ -79,13 +79,13 @@ def test_flat_rankings_equal_brute_force(reference, granularity, tmp_path):
         np.testing.assert_allclose(ranking.scores, [score for _, score in expected], atol=2e-6)
 
 
-def random_index(folder, shape, n, dimension=32, copies=1):
+def random_index(folder, shape, n, dimension=32, copies=1, noise=0.0):
     """Unit vectors around 20 centres, each vector ``copies`` times; one document per vector."""
     draw = np.random.default_rng(3)
     centres = draw.standard_normal((20, dimension))
     vectors = centres[draw.integers(0, 20, n)] + 0.7 * draw.standard_normal((n, dimension))
     vectors = np.repeat(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), copies, axis=0)
-    vectors = vectors.astype(np.float32)
+    vectors = (vectors + noise * draw.standard_normal(vectors.shape)).astype(np.float32)
     np.save(folder / "vectors.npy", vectors)
     write_index(folder, shape)
     doc_ids = [f"{number * 7919 % len(vectors):06d}" for number in range(len(vectors))]
@@ -107,6 +107,26 @@ def test_flat_breaks_exact_ties_across_the_cut(tmp_path):
     found = VectorIndex(tmp_path, "flat").rank(queries, table, 50)
     for ranking, query in zip(found, queries, strict=True):
         assert ranking.doc_ids == exact(vectors, query, doc_ids, 50)
+
+
+def test_flat_orders_scores_that_differ_by_rounding(tmp_path):
+    """faiss adds up in another order than the scores that are reported: near ties change places."""
+    vectors, queries, doc_ids, table = random_index(
+        tmp_path, Shape(), 40, dimension=384, copies=60, noise=3e-8
+    )
+    index = VectorIndex(tmp_path, "flat")
+    batch = index.rank(queries, table, 25)
+    for number, (ranking, query) in enumerate(zip(batch, queries, strict=True)):
+        assert ranking.doc_ids == exact(vectors, query, doc_ids, 25)
+        assert index.rank(queries[number : number + 1], table, 25) == [ranking]
+
+
+def test_ivf_reads_every_list_where_a_few_leave_places_unfilled(tmp_path):
+    shape = Shape(index="ivf", n_lists=30)
+    vectors, queries, doc_ids, table = random_index(tmp_path, shape, 300)
+    found = VectorIndex(tmp_path, "ivf", n_probe=1).rank(queries, table, 250)
+    for ranking, query in zip(found, queries, strict=True):
+        assert ranking.doc_ids == exact(vectors, query, doc_ids, 250)
 
 
 @pytest.mark.parametrize("structure", ["hnsw", "ivf"])
