@@ -25,11 +25,9 @@ def texts(seed, count, longest):
 
 @pytest.fixture(scope="module")
 def corpus():
-    documents = texts(1, N_DOCUMENTS, 25)
-    return MemoryCorpus(
-        "random",
-        [Document(f"d{n * 37 % N_DOCUMENTS}", "", text) for n, text in enumerate(documents)],
-    )
+    of_documents = enumerate(texts(1, N_DOCUMENTS, 25))
+    documents = [Document(f"d{n * 37 % N_DOCUMENTS}", "", text) for n, text in of_documents]
+    return MemoryCorpus("random", [*documents, Document("rare", "", "obsidian moon")])
 
 
 def tokens(some_texts, return_ids):
