@@ -45,7 +45,7 @@ class Workshop:
     """The same queries over P, all arms that were run."""
     work: WorkFolder
     task: Task
-    """Moved on by one for each head or baseline fitted."""
+    """Moved on by one for each frozen head or baseline fitted, and for each batch of LoRA."""
     run: NoRun = field(default_factory=NoRun)
 
 
@@ -129,11 +129,18 @@ def fit_lora_heads(
         if finished is None:
             first = None if start is None else start.by_lam[lam]
             finished = _fit_lora(shop, tokens, lam, first, train, validation, key)
+        else:
+            shop.task.advance(lora_batches(settings, len(train)))
         heads[lam], metrics[lam] = finished
         adapters[lam] = shop.work.adapter(key)
         shop.run.finish_head("lora", lam, metrics[lam])
-        shop.task.advance()
     return Heads(heads, metrics, adapters)
+
+
+def lora_batches(settings: TrainingSettings, queries: int) -> int:
+    """How many batches a LoRA head takes over ``queries`` training queries."""
+    batch_size = settings.lora.batch_size // settings.lora.accumulate
+    return settings.lora.epochs * -(-queries // batch_size)
 
 
 def _fit_lora(
@@ -161,6 +168,7 @@ def _fit_lora(
             start,
             adapter,
             logger=shop.run.head_logger("lora", lam),
+            on_batch=shop.task.advance,
         )
         shop.work.save(key, head, metrics, adapter)
     return head, metrics

@@ -25,7 +25,7 @@ def run(
     epochs: int,
     trainer_settings: TrainerSettings,
     logger: Any = False,
-    on_epoch: Callable[[], None] = lambda: None,
+    on_batch: Callable[[], None] = lambda: None,
     accumulate: int = 1,
 ) -> dict[str, float]:
     """Train ``module`` in place and restore the epoch with the highest validation reward.
@@ -33,7 +33,7 @@ def run(
     Of equal epochs the earliest is kept. Returns that epoch's metrics (see
     :class:`RouterModule`), its number ``epoch`` from 0, and the last ``train_loss``.
     """
-    recorder = _Recorder(on_epoch)
+    recorder = _Recorder(on_batch)
     callbacks: list[Callback] = [recorder]
     with tempfile.TemporaryDirectory() as folder, deterministic(), quiet():
         checkpoint = ModelCheckpoint(
@@ -66,15 +66,18 @@ def run(
 class _Recorder(Callback):
     """Collects every epoch's metrics and reports progress."""
 
-    def __init__(self, on_epoch: Callable[[], None]) -> None:
+    def __init__(self, on_batch: Callable[[], None]) -> None:
         self.epochs: list[dict[str, float]] = []
-        self.on_epoch = on_epoch
+        self.on_batch = on_batch
+
+    def on_train_batch_end(self, *given: Any, **named: Any) -> None:
+        """Report one batch done."""
+        self.on_batch()
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Keep the metrics logged so far."""
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         self.epochs.append(metrics | {"epoch": float(len(self.epochs))})
-        self.on_epoch()
 
     def best(self, selects: bool) -> dict[str, float]:
         """Return the epoch with the highest validation reward, or the last without one."""

@@ -108,7 +108,7 @@ def fit_lora(
     start: LinearHead | None,
     adapter_folder: Path,
     logger: Any = False,
-    on_epoch: Callable[[], None] = lambda: None,
+    on_batch: Callable[[], None] = lambda: None,
 ) -> tuple[LinearHead, dict[str, float]]:
     """Train adapters and head at one λ; write the adapter, return the head and the kept epoch.
 
@@ -132,7 +132,7 @@ def fit_lora(
         )
     data = RouterData(train, validation, options.batch_size // options.accumulate, settings.seed)
     metrics = run(
-        module, data, options.epochs, settings.trainer, logger, on_epoch, options.accumulate
+        module, data, options.epochs, settings.trainer, logger, on_batch, options.accumulate
     )
     adapted.peft_config["default"].base_model_name_or_path = encoder.encoder_id
     save_adapter(adapted, adapter_folder)

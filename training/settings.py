@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Literal
 
@@ -28,12 +29,24 @@ class FrozenSettings(Settings):
     """The head alone is trained, over embeddings computed once: for sweeps and small machines.
 
     Embeddings are standardised on the training queries; the scale is folded into the saved head.
+    A head is fitted with each weight decay; beside them stands the constant head, which always
+    prefers the arm with the highest mean reward. The simplest within ``tolerance_se`` standard
+    errors of the best on the validation queries is kept.
     """
 
     learning_rate: float = Field(default=0.003, gt=0)
-    weight_decay: float = Field(default=0.01, ge=0)
+    weight_decays: tuple[float, ...] = Field(default=(0.01, 100.0), min_length=1)
+    allow_constant: bool = Field(default=True, description="let the constant head compete")
+    tolerance_se: float = Field(default=0.5, ge=0, description="0: keep the best whatever it is")
     epochs: int = Field(default=20, ge=1)
-    batch_size: int = Field(default=128, ge=1, description="heads are small: fewer, larger steps")
+    batch_size: int = Field(default=256, ge=1, description="heads are small: fewer, larger steps")
+
+    @field_validator("weight_decays")
+    @classmethod
+    def _check_decays(cls, given: tuple[float, ...]) -> tuple[float, ...]:
+        if not all(0.0 <= decay < math.inf for decay in given):
+            raise ValueError(f"weight_decays must be finite and at least 0, got {list(given)}")
+        return tuple(sorted(set(given)))
 
 
 class LoraSettings(Settings):

@@ -89,7 +89,7 @@ def train_routers(
         embedded = embed_queries(action.texts.tolist(), encoder, work.embeddings, progress)
     with (
         open_run(settings.wandb, settings.model_dump(mode="json"), work.path) as run,
-        progress.task("training", total=_steps(settings)) as task,
+        progress.task("training", total=_steps(settings, action)) as task,
     ):
         shop = Workshop(settings, encoder, embedded, action, every, work, task, run)
         fixed = _fit_fixed_split(shop)
@@ -270,10 +270,16 @@ def _frozen_lams(settings: TrainingSettings) -> tuple[float, ...]:
     return tuple(sorted({*settings.lams, *extra}))
 
 
-def _steps(settings: TrainingSettings) -> int:
-    """How many fits a run takes, for its progress bar."""
+def _steps(settings: TrainingSettings, action: RoutingTable) -> int:
+    """How many fits and LoRA batches a run takes, for its progress bar."""
+    train = int(((action.splits == "train") & action.comparable).sum())
     lora = settings.lams if settings.encoder_mode == "lora" else settings.lora_lams
     folds = settings.cross_validation_folds if settings.cross_validation_folds >= 2 else 0
     in_folds = len(settings.lams) * (settings.encoder_mode == "frozen")
     tfidf = len(settings.lams) * settings.baselines.tfidf
-    return len(_frozen_lams(settings)) + len(lora) + tfidf + folds * (in_folds + tfidf)
+    return (
+        len(_frozen_lams(settings))
+        + len(lora) * fitting.lora_batches(settings, train)
+        + tfidf
+        + folds * (in_folds + tfidf)
+    )

@@ -19,7 +19,7 @@ from arms.atomic import atomic_file, atomic_folder
 from router.policies.encoder import LinearHead
 from training.table import RoutingTable
 
-_REVISION = 1
+_REVISION = 2
 """Raised when the same settings and data lead to another head than before."""
 
 

@@ -106,3 +106,22 @@ def test_only_trainable_weights_are_kept_and_restored_strictly():
     assert not module.head.weight.any()
     with pytest.raises(ValueError, match=r"odd: \['head.bias'\]"):
         module.restore({"head.weight": state["head.weight"]})
+
+
+def test_noise_leaves_the_constant_head_and_a_gain_replaces_it(problem):
+    features, table, _ = problem
+    shuffled = make_table(np.random.default_rng(5).permutation(table.quality))
+    train, held_out = np.arange(500), np.arange(500, 600)
+
+    def kept(labels, **options):
+        settings = TrainingSettings(frozen=FrozenSettings(learning_rate=0.05, **options))
+        sides = (made_split(rows, labels, features) for rows in (train, held_out))
+        return fit_frozen_head(labels.arms, *sides, settings)
+
+    head, metrics = kept(shuffled)
+    assert metrics["constant"] == 1.0
+    assert not head.weight.any()
+    best = shuffled.rows(train).rewards(0.0).mean(axis=0).argmax()
+    assert (head.probabilities(features).argmax(axis=1) == best).all()
+    assert kept(table)[1]["constant"] == 0.0
+    assert kept(shuffled, allow_constant=False, weight_decays=(0.01,))[1]["weight_decay"] == 0.01

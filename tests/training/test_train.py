@@ -69,14 +69,18 @@ def test_the_router_beats_the_best_static_arm_on_held_out_queries(trained):
 def test_a_control_with_shuffled_labels_learns_nothing(tmp_path):
     labels = write_labels(tmp_path / "labels", count=600, shuffled=True)
     settings = TrainingSettings(
-        lams=(0.0,), overhead_queries=1, baselines=BaselineSettings(tfidf=False)
+        lams=(0.0,),
+        overhead_queries=1,
+        baselines=BaselineSettings(tfidf=False),
+        # As in the paper: no constant head to fall back on, which would hide a leak.
+        frozen=FrozenSettings(weight_decays=(0.01,), allow_constant=False),
     )
     train_routers(labels, None, tmp_path / "router", settings)
     decisions = decisions_of(tmp_path / "router")
     routed, static = (
         mean_reward(labels, decisions, policy, 0.0, "cv") for policy in ("router", "best_static")
     )
-    assert abs(routed - static) < 0.06
+    assert routed < static + 0.04
 
 
 def test_every_policy_decides_every_query_once_per_evaluation(trained):
@@ -278,11 +282,21 @@ def test_progress_counts_every_fit(tiny_bert, tmp_path):
 
             return Bar()
 
-    progress = Counting()
     labels = write_labels(tmp_path / "labels", count=40)
-    settings = small(tiny_bert, cross_validation_folds=2, baselines=BaselineSettings())
-    train_routers(labels, None, tmp_path / "router", settings, progress)
-    assert progress.bars == {"embedding queries": [40, 40], "training": [12, 12]}
+    lora = LoraSettings(rank=2, epochs=2, batch_size=16)
+    settings = small(
+        tiny_bert,
+        cross_validation_folds=2,
+        baselines=BaselineSettings(),
+        lora_lams=(0.5,),
+        lora=lora,
+    )
+    # Two λ, each a head and a TF-IDF baseline, on the fixed split and in two folds; and two epochs
+    # of two batches of LoRA. The second time, nothing is fitted and the bar fills all the same.
+    for _ in range(2):
+        progress = Counting()
+        train_routers(labels, None, tmp_path / "router", settings, progress)
+        assert progress.bars == {"embedding queries": [40, 40], "training": [16, 16]}
 
 
 def test_router_json_is_finite_json(trained):
