@@ -165,11 +165,11 @@ class Bm25Index:
         in a unit without them, as in bm25s; a unit that holds none stays at 0.
         """
         scores = np.zeros(self._n_units, dtype=np.float32)
-        begin = self._indptr[term_ids].tolist()
-        end = self._indptr[np.asarray(term_ids) + 1].tolist()
+        columns = np.array(term_ids)
+        begin, end = self._indptr[columns].tolist(), self._indptr[columns + 1].tolist()
         data, indices = self._data, self._indices
         for low, high in zip(begin, end, strict=True):
             np.add.at(scores, indices[low:high], data[low:high])
         if self._absent is not None:
-            scores[scores > 0] += self._absent[np.asarray(term_ids)].sum()
+            scores[scores > 0] += self._absent[columns].sum()
         return scores

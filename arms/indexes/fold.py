@@ -22,6 +22,7 @@ RowArray = NDArray[np.integer]
 
 EMPTY = Ranking((), ())
 
+_MOST_NAMES_IN_MEMORY = 1_000_000
 _FILES = ("doc_id_bytes", "doc_id_begin", "unit_begin", "tie_rank", "by_id")
 
 
@@ -44,6 +45,7 @@ class UnitTable:
         self.n_units = int(self.unit_begin[-1])
         self.one_unit_each = self.n_units == self.n_documents
         self.size_bytes = sum(array.nbytes for array in arrays.values())
+        self._named: list[str] = []
 
     @classmethod
     def write(cls, folder: Path, units: Iterable[Unit]) -> UnitTable:
@@ -97,7 +99,16 @@ class UnitTable:
 
     def ranking(self, rows: RowArray, scores: FloatArray) -> Ranking:
         """Name ordered rows; ``scores`` run parallel to them."""
-        return Ranking(tuple(map(self.doc_id, rows.tolist())), tuple(scores.tolist()))
+        names = self._names()
+        found = rows.tolist()
+        doc_ids = [names[row] for row in found] if names else map(self.doc_id, found)
+        return Ranking(tuple(doc_ids), tuple(scores.tolist()))
+
+    def _names(self) -> list[str]:
+        """All document ids, decoded at the first ranking; none where they would fill memory."""
+        if not self._named and self.n_documents <= _MOST_NAMES_IN_MEMORY:
+            self._named = [self.doc_id(row) for row in range(self.n_documents)]
+        return self._named
 
 
 def _arrays(doc_ids: list[str], unit_counts: list[int]) -> dict[str, NDArray]:
