@@ -12,16 +12,18 @@ import gc
 import statistics
 import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 from arms.arm import Arm, ArmSpec
 from arms.catalogue import build_arm, open_arm
-from arms.corpora.corpus import Dataset
+from arms.corpora.corpus import Dataset, MemoryCorpus
 from arms.progress import ConsoleProgress
 from benchmarks.results_file import write_result
 from benchmarks.videorag_wikihow import K, parser, read
 
 Action = Callable[[], object]
+LATE_DOCUMENTS = 500
 
 
 def opened(spec: ArmSpec, dataset: Dataset, index_root: Path) -> Arm:
@@ -111,8 +113,24 @@ def measure_text_dense(dataset: Dataset, index_root: Path, rounds: int) -> dict[
     return batch | single
 
 
-MEASURES = {"bm25": measure_bm25, "text_dense": measure_text_dense}
-"""Arm → how it is measured; an arm that is added here needs a ``measure_<arm>`` of that shape."""
+def measure_text_late(dataset: Dataset, index_root: Path, rounds: int) -> dict[str, float]:
+    """Bare side: PyLate's encoding and MaxSim; over the first documents, which it must all hold."""
+    from benchmarks import overhead_late
+
+    first = MemoryCorpus(dataset.name, list(islice(dataset.corpus, LATE_DOCUMENTS)))
+    queries = [query.text for query in dataset.queries]
+    root = index_root / f"first-{LATE_DOCUMENTS}"
+    figures = overhead_late.measure_text_late(first, queries, root, min(rounds, 5))
+    return {name: round(value, 3) for name, value in figures.items()} | {
+        "text_late_n_documents": LATE_DOCUMENTS
+    }
+
+
+MEASURES = {
+    "bm25": measure_bm25,
+    "text_dense": measure_text_dense,
+    "text_late": measure_text_late,
+}
 
 
 def main() -> None:
