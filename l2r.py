@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from pydantic import ValidationError
+
     from arms.corpora.corpus import Dataset
 
 app = typer.Typer(
@@ -47,7 +49,7 @@ def _run_settings_class() -> Any:
     class RunSettings(Settings):
         """One run; every field but ``corpus`` has a default."""
 
-        corpus: tuple[DatasetSettings, ...]
+        corpus: tuple[DatasetSettings, ...] = Field(min_length=1)
         arms: tuple[ArmSettings, ...] = (
             ArmSettings(arm="bm25"),
             ArmSettings(arm="text_dense"),
@@ -80,6 +82,19 @@ def _run_settings_class() -> Any:
     return RunSettings
 
 
+def problem_lines(error: ValidationError) -> list[str]:
+    """Return one line per problem: its path in the file, what is wrong, and what came."""
+    lines = []
+    for one in error.errors():
+        place = ".".join(map(str, one["loc"])) or "(top level)"
+        message = one["msg"].removeprefix("Value error, ")
+        if one["type"] == "tuple_type":
+            message = "should be a list, e.g. [bm25]"
+        came = "" if one["type"] == "value_error" else f", got {one['input']!r}"
+        lines.append(f"  {place}: {message}{came}")
+    return lines
+
+
 def parse_run(content: Any, source: str, base: Path) -> Any:
     """Check a run's settings and resolve its relative paths against ``base``.
 
@@ -95,12 +110,9 @@ def parse_run(content: Any, source: str, base: Path) -> Any:
     try:
         run = _run_settings_class().model_validate(content)
     except ValidationError as error:
-        problems = [
-            f"  {'.'.join(map(str, one['loc'])) or '(top level)'}: "
-            f"{one['msg'].removeprefix('Value error, ')}"
-            for one in error.errors()
-        ]
-        raise SettingsError("\n".join([f"{source} has problems:", *problems])) from error
+        raise SettingsError(
+            "\n".join([f"{source} has problems:", *problem_lines(error)])
+        ) from error
     corpus = tuple(
         one.model_copy(update={"path": base / one.path.expanduser()}) for one in run.corpus
     )
@@ -226,10 +238,13 @@ def index(run_file: RunFile) -> None:
 
     Example: l2r index my.yaml
     """
-    from oracle.runner import build_indexes
+    from oracle.plan import OracleJob
+    from oracle.runner import build_indexes, check_job
 
     run = read_run(run_file)
-    build_indexes(read_datasets(run), run.arms, run.output / "index", _progress())
+    datasets, folder = tuple(read_datasets(run)), run.output / "index"
+    check_job(OracleJob(datasets, run.arms, folder, run.output / "labels", run.oracle, run.seed))
+    build_indexes(datasets, run.arms, folder, _progress())
     typer.echo(f"indexes: {run.output / 'index'}")
 
 
@@ -276,6 +291,19 @@ def oracle(run_file: RunFile) -> None:
     run_stages(run, read_datasets(run), ("oracle",))
 
 
+def with_lams(run: Any, lams: list[float]) -> Any:
+    """Return the run with these λ; raise ``SettingsError`` when one lies outside [0, 1]."""
+    from arms.errors import SettingsError
+    from arms.reward import check_lam
+
+    try:
+        ascending = tuple(sorted({check_lam(lam) for lam in lams}))
+    except ValueError as error:
+        raise SettingsError(f"--lam: {error}") from error
+    training = run.training.model_copy(update={"lams": ascending})
+    return run.model_copy(update={"training": training})
+
+
 @app.command()
 def train(run_file: RunFile, lam: Lams = None) -> None:
     """Train a router for each λ on the oracle's labels: router/.
@@ -284,8 +312,7 @@ def train(run_file: RunFile, lam: Lams = None) -> None:
     """
     run = read_run(run_file)
     if lam:
-        training = type(run.training).model_validate({**run.training.model_dump(), "lams": lam})
-        run = run.model_copy(update={"training": training})
+        run = with_lams(run, lam)
     run_stages(run, read_datasets(run), ("train",))
 
 
@@ -312,6 +339,10 @@ def select(
     """
     from router import Router
 
+    if dataset and not k:
+        raise typer.BadParameter(
+            "--dataset says what to search; give --k too", param_hint="--dataset"
+        )
     router = Router.load(router_folder)
     if k:
         found = router.search(query, lam=lam, k=k, dataset=dataset)
@@ -330,6 +361,8 @@ def select(
     if k:
         for doc_id, value in zip(found.ranking.doc_ids, found.ranking.scores, strict=True):
             typer.echo(f"{value:10.4f}  {doc_id}")
+        if not found.ranking.doc_ids:
+            typer.echo("no document matches")
 
 
 def spread_lam(arguments: list[str]) -> list[str]:
@@ -360,15 +393,28 @@ def main(arguments: list[str] | None = None) -> None:
         app(words)
     except BrokenPipeError:
         sys.exit(0)
+    except SystemExit as stop:
+        # Lightning turns SIGTERM into an exit without a status, which would look like success.
+        if type(stop).__name__ == "SIGTERMException":
+            typer.echo("stopped; run the same command again to continue", err=True)
+            sys.exit(143)
+        raise
     except KeyboardInterrupt:
         typer.echo("stopped; run the same command again to continue", err=True)
         sys.exit(130)
     except Exception as error:
         from arms.errors import RoutingError
 
-        if not isinstance(error, RoutingError):
+        if isinstance(error, OSError) and error.filename:
+            typer.echo(
+                f"l2r: {error.filename}: {error.strerror}; choose another 'output:' folder, or "
+                "mend this one, and run the same command again",
+                err=True,
+            )
+        elif isinstance(error, RoutingError):
+            typer.echo(f"l2r: {error}", err=True)
+        else:
             raise
-        typer.echo(f"l2r: {error}", err=True)
         sys.exit(1)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from arms.errors import SettingsError
 from arms.records import Granularity
@@ -16,7 +16,7 @@ from arms.records import Granularity
 class Settings(BaseModel):
     """Immutable settings; an unknown key is refused with the nearest known one named."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -25,7 +25,7 @@ class Settings(BaseModel):
             known = list(cls.model_fields)
             for key in given:
                 if key not in known:
-                    near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
+                    near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.6)
                     hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
                     raise ValueError(f"unknown key '{key}'; {hint}")
         return given
@@ -48,6 +48,13 @@ class DatasetSettings(Settings):
         if self.format == "beir" and "path" not in self.model_fields_set:
             raise ValueError("a dataset of format beir needs 'path', the folder of corpus.jsonl")
         return self
+
+    @field_validator("name")
+    @classmethod
+    def _is_one_folder(cls, name: str | None) -> str | None:
+        if name is not None and (name in ("", ".", "..") or set(name) & set("/\\\0")):
+            raise ValueError(f"a dataset's name becomes a folder; it can't be {name!r}")
+        return name
 
     @property
     def dataset_name(self) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -109,7 +110,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} holds no {MANIFEST}, so its labels are absent or unfinished; "
             "run (or rerun) l2r oracle"
         )
-    manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise LabelsError(f"{path} is damaged ({error}); delete it and rerun l2r oracle") from error
     version = manifest.get("schema_version")
     if version != SCHEMA_VERSION:
         raise LabelsError(
@@ -119,12 +123,22 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
+def _read_table(path: Path) -> pa.Table:
+    try:
+        return pq.read_table(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise LabelsError(
+            f"{path} is absent or damaged ({error}); delete {path.parent / MANIFEST} and rerun "
+            "l2r oracle"
+        ) from error
+
+
 def read_labels(folder: Path) -> Labels:
     """Read a complete labels folder into aligned arrays."""
     manifest = read_manifest(folder)
     pipelines = tuple(manifest["pipelines"])
     measures = tuple(manifest["measures"])
-    queries = pq.read_table(folder / "queries.parquet").to_pydict()
+    queries = _read_table(folder / "queries.parquet").to_pydict()
     order = sorted(
         range(len(queries["query_id"])),
         key=lambda row: (queries["dataset"][row], queries["query_id"][row]),
@@ -136,7 +150,7 @@ def read_labels(folder: Path) -> Labels:
     status = np.full(shape, "skipped", dtype=object)
     latency = np.full(shape, np.nan)
     quality = {measure: np.full(shape, np.nan) for measure in measures}
-    table = pq.read_table(folder / "labels.parquet")
+    table = _read_table(folder / "labels.parquet")
     column_of = {arm: column for column, arm in enumerate(pipelines)}
     rows = np.array(
         [

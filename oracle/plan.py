@@ -70,7 +70,10 @@ class OracleJob:
         path = self.index_root(dataset) / self.specs[arm].folder_name / RECORD
         if not path.is_file():
             return None
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:  # damaged: as good as unfinished
+            return None
         return record
 
 

@@ -43,7 +43,10 @@ def read_decisions(path: Path) -> pa.Table:
     """Read decisions; raise ``RouterError`` where the file or a column is missing."""
     if not path.is_file():
         raise RouterError(f"{path} is missing; run l2r train, which writes it beside the router")
-    table = pq.read_table(path)
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise RouterError(f"{path} is damaged ({error}); rerun l2r train") from error
     missing = [name for name in DECISION_SCHEMA.names if name not in table.column_names]
     if missing:
         raise RouterError(f"{path} lacks the columns {', '.join(missing)}; rerun l2r train")

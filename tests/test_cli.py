@@ -8,6 +8,7 @@ import pytest
 
 import l2r
 from arms.errors import SettingsError
+from tests.small_corpus import write_small_corpus
 
 ROOT = Path(__file__).parent.parent
 RECIPES = sorted((ROOT / "training" / "recipes").glob("*.yaml"))
@@ -74,6 +75,69 @@ def test_lam_takes_several_values():
     assert l2r.spread_lam(["train", "--lam", "0", "0.5", "a.yaml"]) == [
         "train", "--lam", "0", "--lam", "0.5", "a.yaml",
     ]  # fmt: skip
+
+
+BM25_RUN = "corpus: my-corpus\narms: [bm25, {arm: bm25, granularity: paragraph}]\n"
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    """A run of two cheap arms, labelled."""
+    write_small_corpus(tmp_path / "my-corpus")
+    write(tmp_path, BM25_RUN)
+    done = cli("oracle", "run.yaml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def assert_refused(run: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert "Traceback" not in run.stderr
+    for word in words:
+        assert word in run.stderr
+
+
+@pytest.mark.parametrize("lam", ["nan", "2", "-1"])
+def test_train_refuses_a_lam_outside_its_range(labelled, lam):
+    assert_refused(cli("train", "run.yaml", "--lam", lam, cwd=labelled), "lam must lie in [0, 1]")
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "labels.parquet", "queries.parquet"])
+def test_damaged_labels_are_named(labelled, name):
+    path = labelled / "runs" / "labels" / name
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert_refused(cli("train", "run.yaml", cwd=labelled), name, "rerun l2r oracle")
+
+
+def test_a_damaged_index_record_is_rebuilt(labelled):
+    path = labelled / "runs" / "index" / "my-corpus" / "bm25" / "arm.json"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:20])
+    assert cli("index", "run.yaml", cwd=labelled).returncode == 0
+    assert len(path.read_bytes()) > 20
+
+
+def test_an_output_that_cannot_be_written_is_named(tmp_path):
+    write_small_corpus(tmp_path / "my-corpus")
+    write(tmp_path, f"{BM25_RUN}output: my-corpus/corpus.jsonl\n")
+    assert_refused(cli("index", "run.yaml", cwd=tmp_path), "output:")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("corpus: []", "at least 1 item"),
+        ("corpus: {path: my-corpus, name: ../../x}", "becomes a folder"),
+        ("corpus: my-corpus\narms: [bm25, bm25]", "may stand in a run once"),
+        ("corpus: my-corpus\narms: bm25", "should be a list"),
+        ("corpus: my-corpus\noracle: {latency: {timeout_s: .inf}}", "finite number"),
+    ],
+)
+def test_index_refuses_what_would_collide_or_escape(tmp_path, text, told):
+    write_small_corpus(tmp_path / "my-corpus")
+    write(tmp_path, text)
+    assert_refused(cli("index", "run.yaml", cwd=tmp_path), told)
+    assert not (tmp_path / "runs").exists()
 
 
 def test_arms_lists_every_arm():

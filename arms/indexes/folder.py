@@ -101,7 +101,10 @@ def read_record(folder: Path) -> ArmRecord:
         raise ArmIndexError(
             f"the index {folder} is {state}: {RECORD} isn't there; run (or rerun) l2r index"
         )
-    content = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ArmIndexError(f"{path} is damaged ({error}); run l2r index to rebuild it") from error
     version = content.get("format_version")
     if version != FORMAT_VERSION or set(content) != {item.name for item in fields(ArmRecord)}:
         raise ArmIndexError(
