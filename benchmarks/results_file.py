@@ -19,8 +19,12 @@ RESULTS = ROOT / "benchmarks" / "results"
 def write_result(name: str, figures: Mapping[str, Any], folder: Path = RESULTS) -> Path:
     """Write ``{name, commit, hardware, date, figures}``; return the file's path.
 
+    Figures that are no numbers say how the others were made; they go to ``settings``.
+
     Figures carry their unit in their name (``bm25_queries_per_s``, ``encoder_p50_ms``).
     """
+    numbers = {key: value for key, value in figures.items() if isinstance(value, int | float)}
+    others = {key: value for key, value in figures.items() if key not in numbers}
     path = folder / f"{name}.json"
     write_json(
         path,
@@ -29,7 +33,8 @@ def write_result(name: str, figures: Mapping[str, Any], folder: Path = RESULTS) 
             "commit": commit(),
             "hardware": hardware(),
             "date": datetime.now(timezone.utc).date().isoformat(),
-            "figures": dict(figures),
+            "figures": numbers,
+            **({"settings": others} if others else {}),
         },
     )
     return path
