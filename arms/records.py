@@ -4,15 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-Granularity = Literal["document", "paragraph"]
+Granularity = Literal["document", "paragraph", "page"]
 Modality = Literal["text", "page_image", "any", "none"]
 Architecture = Literal["sparse", "dense", "late", "rerank", "fusion", "external", "none"]
 Status = Literal["ok", "empty", "error", "timeout", "skipped"]
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Judgements: query id → document id → grade (0 = judged not relevant)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Where one page's picture is; :mod:`arms.corpora.pictures` reads it."""
+
+    path: Path
+    """A PDF, or a picture file."""
+    number: int | None
+    """The page of the PDF, from 1; None for a picture file."""
+    sha256: str
+    """Of the file's bytes."""
+    dpi: int = 144
+    """At which a PDF's page is drawn; a picture file has its own pixels."""
+    visual_density: float | None = None
+    """Share of the page's area under images, tables and charts, in [0, 1]; None: not known."""
+
+    @property
+    def key(self) -> str:
+        """Equal for pages of equal content, so that results can be kept by content."""
+        return self.sha256 if self.number is None else f"{self.sha256}:{self.number}:{self.dpi}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +45,8 @@ class Document:
     title: str
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    pages: tuple[Page, ...] = ()
+    """In reading order; a document may be one page, many, or have no picture at all."""
 
     @property
     def full_text(self) -> str:
@@ -32,7 +56,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What one arm indexes of a document: the whole text, or one paragraph of it.
+    """What one arm indexes of a document: the whole text, a paragraph of it, or a page's picture.
 
     All units of a document follow one another in a view, in reading order.
     """
@@ -40,6 +64,8 @@ class Unit:
     unit_id: str
     doc_id: str
     text: str
+    page: Page | None = None
+    """The picture, for units of granularity ``page``; their text is empty."""
 
 
 @dataclass(frozen=True, slots=True)

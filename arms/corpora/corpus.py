@@ -27,10 +27,11 @@ class Corpus(ABC):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over ids, titles and texts in order; an index records it."""
+        """SHA-256 over ids, titles, texts and page pictures in order; an index records it."""
         digest = hashlib.sha256()
         for document in self:
-            for part in (document.doc_id, document.title, document.text):
+            pictures = (page.key for page in document.pages)
+            for part in (document.doc_id, document.title, document.text, *pictures):
                 digest.update(part.encode("utf-8", "surrogatepass"))
                 digest.update(b"\x00")
         return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Views of a corpus: whole documents, or paragraphs of at most 100 words.
+"""Views of a corpus: whole documents, paragraphs of at most 100 words, or page pictures.
 
 A *word* is a run of characters without white space; a Chinese or Japanese character is a word of
 its own, with the marks after it. (Thai and other scripts that write no spaces are not taken
@@ -58,6 +58,8 @@ def units(corpus: Corpus, granularity: Granularity) -> Iterator[Unit]:
     ``paragraph``: windows of at most 100 words, cut at sentence borders, each with the document's
     title and a space before it; ids are ``<doc_id>#0``, ``<doc_id>#1``, … The title is context and
     doesn't count towards the 100 words. Every document gives at least one unit.
+    ``page``: one unit per page picture, without text; its id is the document's where that has one
+    page, else ``<doc_id>#p1``, ``<doc_id>#p2``, … A document without pictures gives none.
 
     Raises:
         ValueError: the granularity is unknown.
@@ -66,7 +68,18 @@ def units(corpus: Corpus, granularity: Granularity) -> Iterator[Unit]:
         return (Unit(document.doc_id, document.doc_id, document.full_text) for document in corpus)
     if granularity == "paragraph":
         return (unit for document in corpus for unit in paragraphs(document))
-    raise ValueError(f"granularity must be document or paragraph, got '{granularity}'")
+    if granularity == "page":
+        return (unit for document in corpus for unit in pages(document))
+    raise ValueError(f"granularity must be document, paragraph or page, got '{granularity}'")
+
+
+def pages(document: Document) -> Iterator[Unit]:
+    """Yield the page units of one document, in reading order; none where it has no picture."""
+    if len(document.pages) == 1:
+        yield Unit(document.doc_id, document.doc_id, "", document.pages[0])
+        return
+    for number, page in enumerate(document.pages, start=1):
+        yield Unit(f"{document.doc_id}#p{number}", document.doc_id, "", page)
 
 
 def paragraphs(document: Document) -> Iterator[Unit]:

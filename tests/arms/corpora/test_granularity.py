@@ -131,7 +131,7 @@ def test_unit_ids_stay_distinct_when_document_ids_look_like_them():
 
 
 def test_an_unknown_granularity_is_refused():
-    with pytest.raises(ValueError, match="document or paragraph"):
+    with pytest.raises(ValueError, match="document, paragraph or page"):
         units(corpus(), "clip")  # type: ignore[arg-type]
 
 

@@ -1,0 +1,111 @@
+"""Pages to pictures: PDF pages drawn with pypdfium2, picture files read with Pillow.
+
+Every picture comes back as RGB. Grey, palette, CMYK and 16-bit pictures are converted; transparent
+ones are laid on white, as paper is; the camera's orientation tag is applied.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from arms.errors import CorpusError, MissingExtraError
+from arms.records import Page
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MAX_PIXELS = 100_000_000
+"""A larger picture is refused rather than read into memory; a PDF's page is drawn smaller."""
+
+_drawing = threading.Lock()
+"""PDFium may be entered by one thread at a time."""
+
+
+class PictureError(CorpusError):
+    """A page that can't be drawn or read; the message says why."""
+
+
+def load_picture(page: Page) -> Image:
+    """Return the page's picture as RGB.
+
+    Raises:
+        PictureError: the file is absent, damaged, encrypted or too large, or the PDF lacks the
+            page.
+    """
+    return _read_file(page) if page.number is None else _draw(page)
+
+
+def _read_file(page: Page) -> Image:
+    image_module, operations = _pillow()
+    try:
+        with image_module.open(page.path) as picture:
+            width, height = picture.size
+            if width * height > MAX_PIXELS:
+                raise PictureError(
+                    f"{page.path} has {width} × {height} pixels; at most {MAX_PIXELS:,} are read"
+                )
+            picture.load()
+            return _rgb(operations.exif_transpose(picture), image_module)
+    except PictureError:
+        raise
+    except Exception as error:  # Pillow's decoders raise whatever they meet
+        raise PictureError(f"{page.path} can't be read as a picture: {error}") from error
+
+
+def _rgb(picture: Image, image_module: Any) -> Image:
+    if picture.mode in ("I", "I;16", "I;16B", "F"):
+        import numpy as np
+
+        grey = np.asarray(picture, dtype=np.float32)
+        top = 65535 if grey.max(initial=0) > 255 else 255
+        picture = image_module.fromarray((grey * (255 / top)).clip(0, 255).astype(np.uint8))
+    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
+        picture = picture.convert("RGBA")
+        paper = image_module.new("RGBA", picture.size, "white")
+        picture = image_module.alpha_composite(paper, picture)
+    converted: Image = picture.convert("RGB")
+    return converted
+
+
+def _draw(page: Page) -> Image:
+    pdfium, number = _pdfium(), page.number or 0
+    with _drawing:
+        try:
+            document = _open_pdf(str(page.path), page.sha256)
+            if not 1 <= number <= len(document):
+                raise PictureError(
+                    f"{page.path} has {len(document)} pages; page {number} isn't there"
+                )
+            sheet = document[number - 1]
+            width, height = sheet.get_size()
+            scale = page.dpi / 72
+            scale = min(scale, (MAX_PIXELS / max(1.0, width * height)) ** 0.5)
+            drawn = sheet.render(scale=scale).to_pil()
+            sheet.close()
+        except pdfium.PdfiumError as error:
+            raise PictureError(f"{page.path}, page {number}: {error}") from error
+    picture: Image = drawn.convert("RGB")
+    return picture
+
+
+@lru_cache(maxsize=4)
+def _open_pdf(path: str, sha256: str) -> Any:
+    return _pdfium().PdfDocument(path)
+
+
+def _pillow() -> tuple[Any, Any]:
+    try:
+        from PIL import Image, ImageOps
+    except ImportError as error:
+        raise MissingExtraError("pillow", "pages") from error
+    return Image, ImageOps
+
+
+def _pdfium() -> Any:
+    try:
+        import pypdfium2
+    except ImportError as error:
+        raise MissingExtraError("pypdfium2", "pages") from error
+    return pypdfium2

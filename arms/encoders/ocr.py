@@ -1,0 +1,177 @@
+"""Pictures of pages to lines of text, with RapidOCR, whose package carries its models.
+
+What was recognised is kept by content in :func:`arms.cache.cache_folder`, one JSON file a page:
+no page is read twice, and a killed run loses only the pages in flight.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from arms.atomic import write_json
+from arms.cache import cache_folder
+from arms.corpora.pictures import load_picture
+from arms.errors import MissingExtraError
+from arms.progress import Task
+from arms.records import Page
+from arms.settings import Settings
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Engine = Literal["onnxruntime", "openvino"]
+OCR = "ocr"
+"""The name of this way of reading page pictures, in settings, identities and reports."""
+_TREATMENT = 1
+"""Raised when the same picture would be read differently."""
+
+
+class OcrSettings(Settings):
+    """What changes the text that is recognised, and how fast."""
+
+    engine: Engine = Field(
+        default="onnxruntime",
+        description="runs RapidOCR's models; openvino needs its package and may be faster",
+    )
+    min_confidence: float = Field(default=0.5, ge=0, le=1, description="of a line, to be kept")
+    max_side: int = Field(default=2000, ge=64, description="larger pictures are scaled down")
+
+    @property
+    def fingerprint(self) -> str:
+        """Everything that changes what is recognised, as text."""
+        engine = version(self.engine) if find_spec(self.engine) else "absent"
+        return json.dumps(
+            {
+                **self.model_dump(),
+                "engine_version": engine,
+                "rapidocr": _rapidocr_version(),
+                "treatment": _TREATMENT,
+            },
+            sort_keys=True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One recognised line: its text, the reader's confidence in [0, 1] and where it stands."""
+
+    text: str
+    confidence: float
+    box: tuple[float, float, float, float]
+    """Left, top, right, bottom in pixels of the picture."""
+
+
+class PageReader:
+    """Reads pictures; each thread that calls it loads its own models, of one thread each."""
+
+    def __init__(self, settings: OcrSettings | None = None) -> None:
+        self.settings = settings or OcrSettings()
+        self._engines = threading.local()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """See :attr:`OcrSettings.fingerprint`."""
+        return self.settings.fingerprint
+
+    def read_picture(self, picture: Image) -> tuple[Line, ...]:
+        """Return the lines of an RGB picture from top to bottom, as RapidOCR orders them."""
+        found = self._engine()(np.asarray(picture)[:, :, ::-1])
+        if found.txts is None:
+            return ()
+        return tuple(
+            Line(str(text), round(float(score), 4), _bounds(corners))
+            for text, score, corners in zip(found.txts, found.scores, found.boxes, strict=True)
+            if str(text).strip()
+        )
+
+    def read(self, page: Page) -> tuple[Line, ...]:
+        """Return the page's lines, from the cache where they are.
+
+        Raises:
+            PictureError: the page can't be drawn.
+        """
+        path = self._path(page)
+        if path.is_file():
+            try:
+                return _lines(json.loads(path.read_text(encoding="utf-8")))
+            except (ValueError, KeyError, TypeError):
+                path.unlink(missing_ok=True)
+        lines = self.read_picture(load_picture(page))
+        content = {"fingerprint": json.loads(self.fingerprint), "page": page.key}
+        write_json(path, {**content, "lines": [asdict(line) for line in lines]})
+        return lines
+
+    def read_all(
+        self, pages: Sequence[Page], task: Task, workers: int = 1
+    ) -> Iterator[tuple[Line, ...]]:
+        """Yield each page's lines in order, ``workers`` pages at a time; ``task`` moves on by 1."""
+        with ThreadPoolExecutor(workers) as pool:
+            for lines in pool.map(self.read, pages):
+                task.advance(1)
+                yield lines
+
+    def _path(self, page: Page) -> Path:
+        name = hashlib.sha256(f"{self.fingerprint}\n{page.key}".encode()).hexdigest()[:40]
+        return cache_folder(OCR) / name[:2] / f"{name}.json"
+
+    def _engine(self) -> Any:
+        if not hasattr(self._engines, "loaded"):
+            self._engines.loaded = _load(self.settings)
+        return self._engines.loaded
+
+
+def _load(settings: OcrSettings) -> Any:
+    """One line is recognised at a time: a batch would pad its lines to the longest one."""
+    for package in ("rapidocr", settings.engine):
+        if find_spec(package) is None:
+            raise MissingExtraError(package, "ocr-openvino" if package == "openvino" else "ocr")
+    from rapidocr import EngineType, RapidOCR
+
+    engine = EngineType(settings.engine)
+    return RapidOCR(
+        params={
+            "Global.log_level": "error",
+            "Global.use_cls": False,
+            "Global.text_score": settings.min_confidence,
+            "Global.max_side_len": settings.max_side,
+            "Det.engine_type": engine,
+            "Rec.engine_type": engine,
+            "Rec.rec_batch_num": 1,
+            "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+            "EngineConfig.openvino.inference_num_threads": 1,
+        }
+    )
+
+
+def _rapidocr_version() -> str:
+    try:
+        return version("rapidocr")
+    except PackageNotFoundError as error:
+        raise MissingExtraError("rapidocr", "ocr") from error
+
+
+def _bounds(corners: Any) -> tuple[float, float, float, float]:
+    points = np.asarray(corners, dtype=np.float64).round(1)
+    left, top = points.min(axis=0).tolist()
+    right, bottom = points.max(axis=0).tolist()
+    return left, top, right, bottom
+
+
+def _lines(content: Any) -> tuple[Line, ...]:
+    return tuple(
+        Line(one["text"], one["confidence"], tuple(one["box"])) for one in content["lines"]
+    )
