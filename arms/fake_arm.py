@@ -34,9 +34,10 @@ class FakeArm(Arm):
     @classmethod
     def build(cls, spec: ArmSpec, corpus: Corpus, index_root: Path, progress: Progress) -> None:
         """Store each unit's words (see :meth:`Arm.build`)."""
-        if folder.finished(spec, corpus, index_root):
+        source = folder.Source(spec, corpus)
+        if folder.finished(source, index_root):
             return
-        with folder.building(spec, corpus, index_root) as build:
+        with folder.building(source, index_root) as build:
             table = UnitTable.write(build.folder, units(corpus, spec.granularity))
             build.n_units = table.n_units
             words = []
@@ -49,7 +50,7 @@ class FakeArm(Arm):
     @classmethod
     def open(cls, spec: ArmSpec, corpus: Corpus, index_root: Path) -> FakeArm:
         """Open what :meth:`build` wrote (see :meth:`Arm.open`)."""
-        place = folder.open_folder(spec, corpus, index_root)
+        place = folder.open_folder(folder.Source(spec, corpus), index_root)
         words = json.loads((place / "words.json").read_text(encoding="utf-8"))
         return cls(spec, words, UnitTable(place))
 

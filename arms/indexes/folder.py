@@ -128,38 +128,24 @@ def _differences(source: Source, record: ArmRecord) -> list[str]:
     ]
 
 
-def finished(
-    spec: ArmSpec,
-    corpus: Corpus,
-    index_root: Path,
-    options: Mapping[str, Any] | None = None,
-    encoder: ResolvedEncoder | None = None,
-    dtype: str | None = None,
-) -> bool:
-    """Whether ``index_root`` holds a whole index of this spec, made from exactly this source."""
+def finished(source: Source, index_root: Path) -> bool:
+    """Whether ``index_root`` holds a whole index made from exactly this source."""
     try:
-        open_folder(spec, corpus, index_root, options, encoder, dtype)
+        open_folder(source, index_root)
     except ArmIndexError:
         return False
     return True
 
 
-def open_folder(
-    spec: ArmSpec,
-    corpus: Corpus,
-    index_root: Path,
-    options: Mapping[str, Any] | None = None,
-    encoder: ResolvedEncoder | None = None,
-    dtype: str | None = None,
-) -> Path:
-    """Return the folder of a whole index.
+def open_folder(source: Source, index_root: Path) -> Path:
+    """Return the folder of the whole index made from ``source``.
 
     Raises:
         ArmIndexError: it is absent, unfinished, of another version, or made from another corpus,
             encoder, data type or options; the message names every difference.
     """
-    folder = index_root / spec.folder_name
-    differences = _differences(Source(spec, corpus, options, encoder, dtype), read_record(folder))
+    folder = index_root / source.spec.folder_name
+    differences = _differences(source, read_record(folder))
     if differences:
         raise ArmIndexError(
             f"the index {folder} was made from something else ({'; '.join(differences)}); "
@@ -178,14 +164,7 @@ class Build:
 
 
 @contextmanager
-def building(
-    spec: ArmSpec,
-    corpus: Corpus,
-    index_root: Path,
-    options: Mapping[str, Any] | None = None,
-    encoder: ResolvedEncoder | None = None,
-    dtype: str | None = None,
-) -> Iterator[Build]:
+def building(source: Source, index_root: Path) -> Iterator[Build]:
     """Open an index folder for writing; write ``arm.json`` when the body succeeds.
 
     A stale or unfinished index is cleared first, except for its encoded chunks, which are named
@@ -194,15 +173,15 @@ def building(
     Raises:
         CorpusError: the corpus has no documents.
     """
-    if len(corpus) == 0:
+    if len(source.corpus) == 0:
         raise CorpusError(
-            f"the corpus '{corpus.name}' has no documents; expected at least one to index"
+            f"the corpus '{source.corpus.name}' has no documents; expected at least one to index"
         )
     begin_s = time.perf_counter()
-    build = Build(index_root / spec.folder_name)
+    build = Build(index_root / source.spec.folder_name)
     _clear(build.folder)
     yield build
-    record = asdict(Source(spec, corpus, options, encoder, dtype).record())
+    record = asdict(source.record())
     record |= {
         "n_units": build.n_units,
         "size_bytes": _size_bytes(build.folder),

@@ -94,9 +94,10 @@ class PipelineArm(Arm):
     def build(cls, spec: ArmSpec, corpus: Corpus, index_root: Path, progress: Progress) -> None:
         """Index the corpus; the whole index is one unit of work (see :meth:`Arm.build`)."""
         wording, parameters, recorded = _settled(spec, corpus)
-        if folder.finished(spec, corpus, index_root, recorded):
+        source = folder.Source(spec, corpus, recorded)
+        if folder.finished(source, index_root):
             return
-        with folder.building(spec, corpus, index_root, recorded) as build:
+        with folder.building(source, index_root) as build:
             table = UnitTable.write(build.folder, units(corpus, spec.granularity))
             build.n_units = table.n_units
             with progress.task(f"{spec.identity}: reading words", table.n_units) as task:
@@ -107,7 +108,7 @@ class PipelineArm(Arm):
     def open(cls, spec: ArmSpec, corpus: Corpus, index_root: Path) -> PipelineArm:
         """Open the index memory-mapped (see :meth:`Arm.open`)."""
         wording, _, recorded = _settled(spec, corpus)
-        place = folder.open_folder(spec, corpus, index_root, recorded)
+        place = folder.open_folder(folder.Source(spec, corpus, recorded), index_root)
         table = UnitTable(place)
         return cls(spec, Bm25Index(place, wording, table.n_units), table)
 

@@ -86,15 +86,16 @@ class PipelineArm(Arm):
         options = parse_options(FusionOptions, spec.options, spec.identity)
         for part in options.parts:
             build_arm(part, corpus, index_root, progress)
-        if not folder.finished(spec, corpus, index_root, options.recorded()):
-            with folder.building(spec, corpus, index_root, options.recorded()):
+        source = folder.Source(spec, corpus, options.recorded())
+        if not folder.finished(source, index_root):
+            with folder.building(source, index_root):
                 pass
 
     @classmethod
     def open(cls, spec: ArmSpec, corpus: Corpus, index_root: Path) -> PipelineArm:
         """Open the parts (see :meth:`Arm.open`)."""
         options = parse_options(FusionOptions, spec.options, spec.identity)
-        folder.open_folder(spec, corpus, index_root, options.recorded())
+        folder.open_folder(folder.Source(spec, corpus, options.recorded()), index_root)
         return cls(spec, options, [open_arm(part, corpus, index_root) for part in options.parts])
 
     def rank_batch(self, queries: Sequence[str], k: int, clock: StageClock) -> list[Ranking]:

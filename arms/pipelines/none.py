@@ -25,15 +25,16 @@ class PipelineArm(Arm):
     def build(cls, spec: ArmSpec, corpus: Corpus, index_root: Path, progress: Progress) -> None:
         """Write the record alone (see :meth:`Arm.build`)."""
         parse_options(Settings, spec.options, spec.identity)
-        if not folder.finished(spec, corpus, index_root):
-            with folder.building(spec, corpus, index_root):
+        source = folder.Source(spec, corpus)
+        if not folder.finished(source, index_root):
+            with folder.building(source, index_root):
                 pass
 
     @classmethod
     def open(cls, spec: ArmSpec, corpus: Corpus, index_root: Path) -> PipelineArm:
         """Check the record (see :meth:`Arm.open`)."""
         parse_options(Settings, spec.options, spec.identity)
-        folder.open_folder(spec, corpus, index_root)
+        folder.open_folder(folder.Source(spec, corpus), index_root)
         return cls(spec)
 
     def rank_batch(self, queries: Sequence[str], k: int, clock: StageClock) -> list[Ranking]:

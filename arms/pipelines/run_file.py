@@ -87,10 +87,10 @@ class PipelineArm(Arm):
     def build(cls, spec: ArmSpec, corpus: Corpus, index_root: Path, progress: Progress) -> None:
         """Check run, queries and latencies against one another and the corpus."""
         options = parse_options(RunFileOptions, spec.options, spec.identity)
-        recorded = options.recorded(corpus)
-        if folder.finished(spec, corpus, index_root, recorded):
+        source = folder.Source(spec, corpus, options.recorded(corpus))
+        if folder.finished(source, index_root):
             return
-        with folder.building(spec, corpus, index_root, recorded) as build:
+        with folder.building(source, index_root) as build:
             build.n_units = len(corpus)
             answers = _read_answers(options, corpus)
             _check_documents(answers, corpus)
@@ -99,7 +99,7 @@ class PipelineArm(Arm):
     def open(cls, spec: ArmSpec, corpus: Corpus, index_root: Path) -> PipelineArm:
         """Read the run; refuse one that changed since it was checked (see :meth:`Arm.open`)."""
         options = parse_options(RunFileOptions, spec.options, spec.identity)
-        folder.open_folder(spec, corpus, index_root, options.recorded(corpus))
+        folder.open_folder(folder.Source(spec, corpus, options.recorded(corpus)), index_root)
         return cls(spec, _read_answers(options, corpus))
 
     def rank_batch(self, queries: Sequence[str], k: int, clock: StageClock) -> list[Ranking]:

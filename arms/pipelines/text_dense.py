@@ -85,10 +85,10 @@ class PipelineArm(Arm):
         """Encode the corpus in chunks that outlive a kill, then index (see :meth:`Arm.build`)."""
         options = parse_options(DenseOptions, spec.options, spec.identity)
         encoder = resolve(spec.encoder)
-        source = (spec, corpus, index_root, options.recorded(), encoder, options.dtype)
-        if folder.finished(*source):
+        source = folder.Source(spec, corpus, options.recorded(), encoder, options.dtype)
+        if folder.finished(source, index_root):
             return
-        with folder.building(*source) as build:
+        with folder.building(source, index_root) as build:
             table = UnitTable.write(build.folder, units(corpus, spec.granularity))
             build.n_units = table.n_units
             _write_vectors(build, spec, corpus, options, encoder, progress)
@@ -99,9 +99,8 @@ class PipelineArm(Arm):
         """Open the index memory-mapped and load the query encoder (see :meth:`Arm.open`)."""
         options = parse_options(DenseOptions, spec.options, spec.identity)
         resolved = resolve(spec.encoder)
-        place = folder.open_folder(
-            spec, corpus, index_root, options.recorded(), resolved, options.dtype
-        )
+        source = folder.Source(spec, corpus, options.recorded(), resolved, options.dtype)
+        place = folder.open_folder(source, index_root)
         encoder = load_text_encoder(resolved, "float32", options.device, options.max_tokens)
         index = VectorIndex(
             place,

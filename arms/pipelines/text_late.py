@@ -106,11 +106,11 @@ class PipelineArm(Arm):
         """Encode the corpus in chunks that outlive a kill, then index (see :meth:`Arm.build`)."""
         options = parse_options(LateOptions, spec.options, spec.identity)
         encoder = resolve(spec.encoder)
-        source = (spec, corpus, index_root, options.recorded(), encoder, options.dtype)
-        if folder.finished(*source):
+        source = folder.Source(spec, corpus, options.recorded(), encoder, options.dtype)
+        if folder.finished(source, index_root):
             _add_plaid(index_root / spec.folder_name, spec, options, progress)
             return
-        with folder.building(*source) as build:
+        with folder.building(source, index_root) as build:
             table = UnitTable.write(build.folder, units(corpus, spec.granularity))
             build.n_units = table.n_units
             store = _write_tokens(build, spec, corpus, options, encoder, progress)
@@ -134,9 +134,8 @@ class PipelineArm(Arm):
         """
         options = parse_options(LateOptions, spec.options, spec.identity)
         resolved = resolve(spec.encoder)
-        place = folder.open_folder(
-            spec, corpus, index_root, options.recorded(), resolved, options.dtype
-        )
+        source = folder.Source(spec, corpus, options.recorded(), resolved, options.dtype)
+        place = folder.open_folder(source, index_root)
         encoder = load_token_encoder(resolved, options.tokens, "float32", options.device)
         return LateParts(encoder, UnitTable(place), TokenVectors(place / TOKENS))
 

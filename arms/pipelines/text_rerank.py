@@ -82,16 +82,16 @@ class PipelineArm(Arm):
         options = parse_options(RerankOptions, spec.options, spec.identity)
         for name in ("text_dense", "text_late"):
             build_arm(options.part(name, spec), corpus, index_root, progress)
-        source = (spec, corpus, index_root, options.recorded(spec))
-        if not folder.finished(*source):
-            with folder.building(*source):
+        source = folder.Source(spec, corpus, options.recorded(spec))
+        if not folder.finished(source, index_root):
+            with folder.building(source, index_root):
                 pass
 
     @classmethod
     def open(cls, spec: ArmSpec, corpus: Corpus, index_root: Path) -> PipelineArm:
         """Open the parts (see :meth:`Arm.open`); the late index's search structure stays shut."""
         options = parse_options(RerankOptions, spec.options, spec.identity)
-        folder.open_folder(spec, corpus, index_root, options.recorded(spec))
+        folder.open_folder(folder.Source(spec, corpus, options.recorded(spec)), index_root)
         dense = open_arm(options.part("text_dense", spec), corpus, index_root)
         late: Any = arm_class("text_late")
         parts = late.open_parts(options.part("text_late", spec), corpus, index_root)

@@ -18,7 +18,7 @@ ENCODER = ResolvedEncoder("e", "/nowhere", "abc")
 
 
 def build(root, **source):
-    with folder.building(SPEC, CORPUS, root, **source) as work:
+    with folder.building(folder.Source(SPEC, CORPUS, **source), root) as work:
         (work.folder / "x.bin").write_bytes(b"12345")
         (work.folder / "chunks").mkdir()
         (work.folder / "chunks" / "big").write_bytes(b"0" * 1000)
@@ -42,10 +42,10 @@ def test_a_whole_build_is_recorded(tmp_path):
 def test_every_difference_is_named(tmp_path):
     build(tmp_path, encoder=ENCODER, dtype="float32")
     other = ResolvedEncoder("e", "/nowhere", "def")
-    assert folder.finished(SPEC, CORPUS, tmp_path, encoder=ENCODER, dtype="float32")
-    assert not folder.finished(SPEC, CORPUS, tmp_path, encoder=other, dtype="float32")
+    assert folder.finished(folder.Source(SPEC, CORPUS, None, ENCODER, "float32"), tmp_path)
+    assert not folder.finished(folder.Source(SPEC, CORPUS, None, other, "float32"), tmp_path)
     with pytest.raises(ArmIndexError) as raised:
-        folder.open_folder(SPEC, CORPUS, tmp_path, {"k1": 2}, other, "bfloat16")
+        folder.open_folder(folder.Source(SPEC, CORPUS, {"k1": 2}, other, "bfloat16"), tmp_path)
     for part in (
         "options: wanted {'k1': 2}, the index has {'k1': 1.2}",
         "encoder_revision: wanted 'def', the index has 'abc'",
@@ -57,13 +57,16 @@ def test_every_difference_is_named(tmp_path):
 
 def test_a_failed_build_leaves_no_record_and_keeps_its_chunks(tmp_path):
     build(tmp_path)
-    with pytest.raises(RuntimeError), folder.building(SPEC, CORPUS, tmp_path) as work:
+    with (
+        pytest.raises(RuntimeError),
+        folder.building(folder.Source(SPEC, CORPUS), tmp_path) as work,
+    ):
         assert not (work.folder / "x.bin").exists()
         (work.folder / "chunks").mkdir()
         (work.folder / "half").write_text("")
         raise RuntimeError
-    assert not folder.finished(SPEC, CORPUS, tmp_path)
-    with folder.building(SPEC, CORPUS, tmp_path) as work:
+    assert not folder.finished(folder.Source(SPEC, CORPUS), tmp_path)
+    with folder.building(folder.Source(SPEC, CORPUS), tmp_path) as work:
         assert [path.name for path in work.folder.iterdir()] == ["chunks"]
 
 
@@ -77,7 +80,7 @@ def test_another_format_version_is_refused(tmp_path):
 def test_an_empty_corpus_is_refused_before_anything_is_written(tmp_path):
     with (
         pytest.raises(CorpusError, match="'empty' has no documents"),
-        folder.building(SPEC, MemoryCorpus("empty", []), tmp_path),
+        folder.building(folder.Source(SPEC, MemoryCorpus("empty", [])), tmp_path),
     ):
         pass
     assert not list(tmp_path.iterdir())

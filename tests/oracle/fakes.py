@@ -15,7 +15,7 @@ from arms.arm import Arm, ArmKind, ArmSpec
 from arms.atomic import write_json
 from arms.clock import StageClock
 from arms.corpora.corpus import Corpus, Dataset, MemoryCorpus
-from arms.indexes.folder import building, finished, open_folder
+from arms.indexes.folder import Source, building, finished, open_folder
 from arms.progress import Progress
 from arms.records import Document, Query, Ranking
 
@@ -47,9 +47,10 @@ class PipelineArm(Arm):
 
     @classmethod
     def build(cls, spec: ArmSpec, corpus: Corpus, index_root: Path, progress: Progress) -> None:
-        if finished(spec, corpus, index_root):
+        source = Source(spec, corpus)
+        if finished(source, index_root):
             return
-        with building(spec, corpus, index_root) as folder, progress.task("index fake") as bar:
+        with building(source, index_root) as folder, progress.task("index fake") as bar:
             ids = []
             for document in corpus:
                 if "build_delay_s" in spec.options:
@@ -60,7 +61,7 @@ class PipelineArm(Arm):
 
     @classmethod
     def open(cls, spec: ArmSpec, corpus: Corpus, index_root: Path) -> PipelineArm:
-        folder = open_folder(spec, corpus, index_root)
+        folder = open_folder(Source(spec, corpus), index_root)
         return cls(spec, json.loads((folder / "ids.json").read_text(encoding="utf-8")))
 
     def stated_latency_ms(self, query: str) -> float | None:
