@@ -113,7 +113,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise LabelsError(f"{path} is damaged ({error}); delete it and rerun l2r oracle") from error
+        raise LabelsError(f"{path} is damaged ({error}); rerun l2r oracle") from error
+    if not isinstance(manifest, dict):
+        raise LabelsError(f"{path} is damaged (no JSON object); rerun l2r oracle")
     version = manifest.get("schema_version")
     if version != SCHEMA_VERSION:
         raise LabelsError(
@@ -125,12 +127,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def _read_table(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise LabelsError(
-            f"{path} is absent or damaged ({error}); delete {path.parent / MANIFEST} and rerun "
-            "l2r oracle"
-        ) from error
+        return pq.read_table(path, page_checksum_verification=True)
+    except (OSError, pa.ArrowException) as error:
+        raise LabelsError(f"{path} is absent or damaged ({error}); rerun l2r oracle") from error
 
 
 def read_labels(folder: Path) -> Labels:
