@@ -17,7 +17,7 @@ from arms.records import Ranking
 from oracle.latency_model import predict_latency_ms
 from oracle.plan import OracleJob, Unit
 from oracle.quality import query_quality
-from oracle.tables import LATENCY_UNIT_SCHEMA, RANK_UNIT_SCHEMA
+from oracle.tables import LATENCY_UNIT_SCHEMA, RANK_UNIT_SCHEMA, damage_of
 
 FloatArray = NDArray[np.float64]
 TIMES = ("latency_ms", "latency_iqr_ms", "encode_ms", "search_ms", "rerank_ms")
@@ -102,6 +102,12 @@ def _read(job: OracleJob, units: Sequence[Unit], schema: pa.Schema) -> pa.Table:
         raise LabelsError(
             f"{len(absent)} of {len(paths)} units of work aren't done, e.g. {absent[0].name}; "
             "run (or rerun) l2r oracle"
+        )
+    damaged = [path for path in paths if damage_of(path)]
+    if damaged:
+        raise LabelsError(
+            f"{len(damaged)} of {len(paths)} units of work are damaged; delete them and rerun l2r "
+            f"oracle, which does them again: {', '.join(map(str, damaged))}"
         )
     return pa.concat_tables([pq.read_table(path).cast(schema) for path in paths])
 

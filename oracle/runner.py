@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,11 +12,14 @@ from arms.errors import LabelsError, RoutingError, SettingsError
 from arms.progress import Progress, SilentProgress
 from arms.settings import ArmSettings
 from oracle.assemble import assemble
-from oracle.labels import read_manifest
+from oracle.labels import MANIFEST, read_manifest
 from oracle.plan import OracleJob, Unit, digest_of, index_source, job_digest, plan_units
 from oracle.quality import measure_names
 from oracle.settings import OracleSettings
+from oracle.tables import damage_of
 from oracle.work import OpenArms, run_unit
+
+_log = logging.getLogger(__name__)
 
 _FILES = ("labels", "queries", "runs", "latency_samples", "failures", "best_arms")
 
@@ -86,17 +90,28 @@ def run_units(units: Sequence[Unit], job: OracleJob, progress: Progress) -> None
 
 
 def is_complete(job: OracleJob) -> bool:
-    """Whether the labels folder holds complete labels of exactly this job.
+    """Whether the labels folder holds complete labels of exactly this job, every page readable.
 
-    Where an index is there, it must be made from what the labelled one was made from.
+    Where an index is there, it must be made from what the labelled one was made from. Damaged files
+    are named in a warning.
     """
+    folder = job.labels_folder
     try:
-        manifest = read_manifest(job.labels_folder)
-    except LabelsError:
+        manifest = read_manifest(folder)
+    except LabelsError as error:
+        if (folder / MANIFEST).is_file():
+            _log.warning("%s: writing the labels again", str(error).partition(";")[0])
         return False
     if manifest.get("job_digest") != job_digest(job):
         return False
-    if not all((job.labels_folder / f"{name}.parquet").is_file() for name in _FILES):
+    damaged = {
+        path: damage
+        for path in (folder / f"{name}.parquet" for name in _FILES)
+        if (damage := damage_of(path))
+    }
+    if damaged:
+        named = "".join(f"\n  {path}: {damage}" for path, damage in damaged.items())
+        _log.warning("complete labels have damaged files; writing the labels again:%s", named)
         return False
     for dataset in job.datasets:
         for arm in job.arms_of(dataset.name):

@@ -105,7 +105,23 @@ def write_table(path: Path, table: pa.Table | Iterable[pa.Table], schema: pa.Sch
     tables = [table] if isinstance(table, pa.Table) else table
     with (
         atomic_file(path) as temporary,
-        pq.ParquetWriter(temporary, schema, compression="zstd") as writer,
+        pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer,
     ):
         for one in tables:
             writer.write_table(one.select(schema.names).cast(schema))
+
+
+def damage_of(path: Path) -> str | None:
+    """Return what is wrong with a table's file; None where every page of it can be read.
+
+    One batch of rows is in memory at a time.
+    """
+    if not path.is_file():
+        return "absent"
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as table:
+            for _ in table.iter_batches():
+                pass
+    except (OSError, pa.ArrowException) as error:
+        return f"damaged: {error}"
+    return None

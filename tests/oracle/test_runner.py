@@ -130,6 +130,54 @@ def test_two_undisturbed_runs_agree_byte_for_byte(suite, folders, tmp_path):
     assert deterministic_bytes(folders[1]) == deterministic_bytes(again[1])
 
 
+def damage(path, how):
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    if how == "cut":
+        content = content[:middle]
+    else:
+        content[4 : 4 + 40] = bytes(byte ^ 255 for byte in content[4 : 4 + 40])  # the first page
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("how", ["cut", "flipped bits"])
+def test_damaged_labels_are_named_and_written_again_without_running_an_arm(
+    suite, folders, monkeypatch, caplog, how
+):
+    oracle(suite, folders)
+    before = deterministic_bytes(folders[1])
+    monkeypatch.setattr(PipelineArm, "rank_batch", None)
+    for name in ("runs", "queries", "labels"):
+        damage(folders[1] / f"{name}.parquet", how)
+    with pytest.raises(LabelsError, match=r"queries\.parquet is absent or damaged"):
+        read_labels(folders[1])
+    assert oracle(suite, folders)
+    for name in ("runs", "queries", "labels"):
+        assert f"{name}.parquet: damaged" in caplog.text
+    assert "failures.parquet" not in caplog.text
+    assert deterministic_bytes(folders[1]) == before
+    assert not oracle(suite, folders)
+
+
+def test_a_damaged_manifest_is_named_and_written_again(suite, folders, caplog):
+    oracle(suite, folders)
+    damage(folders[1] / "manifest.json", "cut")
+    assert oracle(suite, folders)
+    assert "manifest.json is damaged" in caplog.text
+    assert not oracle(suite, folders)
+
+
+def test_damaged_units_are_named(suite, folders):
+    oracle(suite, folders)
+    (folders[1] / "manifest.json").unlink()
+    unit = sorted((folders[1] / ".units").iterdir())[0]
+    damage(unit, "cut")
+    with pytest.raises(LabelsError, match=f"delete them and rerun l2r oracle.*{unit.name}"):
+        oracle(suite, folders)
+    unit.unlink()
+    assert oracle(suite, folders)
+
+
 def test_another_measure_reruns_no_arm(suite, folders, monkeypatch):
     oracle(suite, folders)
     monkeypatch.setattr(work, "open_arm", lambda *given: pytest.fail("opened an arm"))
