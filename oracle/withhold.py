@@ -1,12 +1,14 @@
-"""Labels without any text: small enough to keep beside code, and nobody's documents."""
+"""Labels with less text in them: small enough to keep beside code, and nobody's documents."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from arms.atomic import write_json
@@ -16,6 +18,8 @@ from oracle.split import QueryKey, text_group
 from oracle.tables import write_table
 
 _LEFT_OUT = ("text", "runs", "latency_samples", "failures", "best_arms")
+OPAQUE_GROUPS = "text_group"
+"""Stands among a manifest's ``withheld`` where text groups are numbers instead of hashes."""
 
 
 def export_without_text(labels_folder: Path, target: Path) -> None:
@@ -32,14 +36,50 @@ def export_without_text(labels_folder: Path, target: Path) -> None:
     (target / MANIFEST).unlink(missing_ok=True)
     labels = pq.read_table(labels_folder / "labels.parquet")
     write_table(target / "labels.parquet", labels, labels.schema)
-    queries = pq.read_table(labels_folder / "queries.parquet")
-    kept = queries.select([name for name in queries.column_names if name != "text"])
+    kept = withhold_texts(pq.read_table(labels_folder / "queries.parquet"), "hash")
     write_table(target / "queries.parquet", kept, kept.schema)
     write_json(target / MANIFEST, {**manifest, "withheld": list(_LEFT_OUT)})
 
 
+def withhold_texts(queries: pa.Table, mode: Literal["keep", "omit", "hash"]) -> pa.Table:
+    """Return ``queries.parquet`` with as much of the texts as ``mode`` allows.
+
+    ``keep``: all. ``hash``: no text; ``text_group`` stays the hash of the normalised text, so
+    that whoever holds the texts can check that they are the ones that were labelled. It has no
+    salt on purpose: one that is published doesn't hinder guessing, and a secret one would take
+    that check away. ``omit``: no text, and text groups become numbers in order of appearance, from
+    which no guess at a text can be confirmed.
+    """
+    if mode == "keep":
+        return queries
+    bare = queries.select([name for name in queries.column_names if name != "text"])
+    if mode == "hash":
+        return bare
+    codes = bare["text_group"].combine_chunks().dictionary_encode().indices
+    numbered = pa.array([f"g{code}" for code in codes.to_pylist()], pa.string())
+    return bare.set_column(bare.column_names.index("text_group"), "text_group", numbered)
+
+
+def without_paths(content: Any) -> Any:
+    """Return JSON content in which every absolute path is cut down to its last part."""
+    if isinstance(content, Mapping):
+        return {key: without_paths(child) for key, child in content.items()}
+    if isinstance(content, list | tuple):
+        return [without_paths(child) for child in content]
+    if isinstance(content, str):
+        for kind in (PurePosixPath, PureWindowsPath):
+            path = kind(content)
+            if path.is_absolute():
+                return path.name
+        if content.startswith("~"):
+            return PurePosixPath(content).name
+    return content
+
+
 def attach_texts(labels: Labels, texts: Mapping[QueryKey, str]) -> Labels:
     """Return ``labels`` with the text of every query, looked up by (dataset, query id).
+
+    Where the labels were released without hashes of the texts, a text can't be checked.
 
     Raises:
         LabelsError: a query has no text, or one whose hash isn't the labelled text's.
@@ -51,10 +91,11 @@ def attach_texts(labels: Labels, texts: Mapping[QueryKey, str]) -> Labels:
             f"{len(absent)} of {len(keys)} labelled queries have no text, e.g. "
             f"{absent[0][1]} of {absent[0][0]}; give the datasets that were labelled"
         )
+    hashed = OPAQUE_GROUPS not in labels.manifest.get("withheld", ())
     other = [
         key
         for key, group in zip(keys, labels.text_groups.tolist(), strict=True)
-        if text_group(texts[key]) != group
+        if hashed and text_group(texts[key]) != group
     ]
     if other:
         raise LabelsError(

@@ -1,0 +1,1 @@
+"""Other people's tables and runs as oracle labels."""

@@ -1,0 +1,1 @@
+"""Oracle labels as a folder that others can load, check and cite."""

@@ -1,0 +1,89 @@
+"""What a release consists of: file names, columns, and what each column holds.
+
+A release is a labels folder (``oracle.labels``) that other labels' readers open as it is, with a
+dataset card, a JSON Schema, checksums and a loader beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+
+from oracle.tables import (
+    BEST_ARM_SCHEMA,
+    QUERY_SCHEMA,
+    RUN_SCHEMA,
+    SAMPLE_SCHEMA,
+    label_schema,
+)
+
+FORMAT_VERSION = 1
+CARD = "README.md"
+SCHEMA = "schema.json"
+CHECKSUMS = "SHA256SUMS"
+EXAMPLE = "example.py"
+EXAMPLE_SOURCE = Path(__file__).parent / "loader_example.py"
+"""A release carries a copy of this file; it is run by readers, never by us."""
+
+TextMode = Literal["keep", "omit", "hash"]
+TEXT_MODES: tuple[TextMode, ...] = ("keep", "omit", "hash")
+
+TABLES = ("labels", "queries", "best_arms", "runs", "latency_samples")
+"""Parquet files of a release, the first three always there."""
+REQUIRED_TABLES = TABLES[:3]
+
+SUMMARIES = {
+    "labels": "one row per dataset, query and arm: status, quality, latency",
+    "queries": "one row per query: its split, and which queries share a text",
+    "best_arms": "derived from the labels: the arm of the highest reward per query and λ",
+    "runs": "the documents each arm returned, by rank",
+    "latency_samples": "every single timing behind the medians in labels",
+}
+
+DESCRIPTIONS = {
+    "dataset": "collection that the query belongs to",
+    "query_id": "id of the query, unique within its dataset",
+    "split": "train, val or test; queries of the same text are never on two sides",
+    "text": "the query's text",
+    "text_group": "equal for queries of equal text (letter case and white space aside)",
+    "arm": "retrieval pipeline, as `name@granularity#encoder`, short where unambiguous",
+    "status": "ok; empty: ran and found nothing (quality 0); error or timeout: no result, "
+    "quality and latency are null; skipped: the dataset lacks the arm",
+    "latency_ms": "milliseconds of one query, serial and warm; the median of its repeats",
+    "latency_iqr_ms": "interquartile range of the repeats, in milliseconds",
+    "latency_modelled": "true: not timed, but taken from a model fitted to a timed sample",
+    "encode_ms": "milliseconds spent on encoding the query; null where unknown",
+    "search_ms": "milliseconds spent on searching; null where unknown",
+    "rerank_ms": "milliseconds spent on reranking; null where unknown",
+    "repeats": "how many timings the median is over; 0 or null where none was taken here",
+    "rank": "place in the ranking, from 1",
+    "doc_id": "document of the collection",
+    "score": "the arm's own score of the document",
+    "repeat": "number of the timing, from 0",
+    "lam": "λ, the weight of latency in the reward, from 0 to 1",
+    "arm_set": "router: the arms a router may choose; pipelines: all that were run",
+    "best_arm": "first of `ties`; null where an arm of the set failed on the query",
+    "ties": "all arms whose reward is the highest",
+    "reward": "reward of the best arm, latency normalised over the arm set",
+}
+"""Column → what it holds. A measure's column is described by :func:`description_of`."""
+
+
+def description_of(column: str) -> str:
+    """Return what a column holds; one that isn't listed is a measure."""
+    return DESCRIPTIONS.get(column, "quality of the arm's ranking for the query, in [0, 1]")
+
+
+def table_schemas(measures: Sequence[str], with_text: bool) -> dict[str, pa.Schema]:
+    """Return the Arrow schema of every table of a release, columns in order."""
+    queries = QUERY_SCHEMA if with_text else QUERY_SCHEMA.remove(QUERY_SCHEMA.names.index("text"))
+    return {
+        "labels": label_schema(measures),
+        "queries": queries,
+        "best_arms": BEST_ARM_SCHEMA,
+        "runs": RUN_SCHEMA,
+        "latency_samples": SAMPLE_SCHEMA,
+    }

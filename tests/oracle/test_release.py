@@ -1,0 +1,462 @@
+"""A release: what is in it, who can load it, and that every way to damage it is named."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from arms.errors import LabelsError, SettingsError
+from oracle.labels import read_labels
+from oracle.release.card import size_category
+from oracle.release.checksums import sha256_of, write_checksums
+from oracle.release.licences import parse_licence
+from oracle.release.verify import verify_release
+from oracle.release.write import release_labels
+from oracle.split import text_group
+from oracle.withhold import attach_texts, without_paths
+from tests.analysis.synthetic import make_world
+
+SUITE = Path(__file__).parents[2] / "benchmarks" / "labels" / "text-suite"
+LICENCE = parse_licence("cc-by-4.0", None)
+
+
+def make_labels(folder: Path) -> Path:
+    """80 queries with text on four arms, with each status."""
+    world = make_world(n=80)
+    world.status = np.full(world.quality.shape, "ok", dtype=object)
+    world.status[3, 1] = "error"
+    world.status[4, 2] = "timeout"
+    world.status[5, 0] = "empty"
+    world.quality[5, 0] = 0.0
+    world.write(folder)
+    queries = pq.read_table(folder / "queries.parquet").to_pydict()
+    texts = [f"secret question {query_id}" for query_id in queries["query_id"]]
+    queries["text"], queries["text_group"] = texts, [text_group(text) for text in texts]
+    pq.write_table(pa.table(queries), folder / "queries.parquet")
+    samples = pq.read_table(folder / "latency_samples.parquet").to_pandas()
+    samples.dropna().to_parquet(folder / "latency_samples.parquet", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def labels_folder(tmp_path_factory):
+    return make_labels(tmp_path_factory.mktemp("labels"))
+
+
+@pytest.fixture(scope="module")
+def sound(labels_folder, tmp_path_factory):
+    target = tmp_path_factory.mktemp("release") / "out"
+    release_labels(labels_folder, target, LICENCE, "keep")
+    return target
+
+
+@pytest.fixture
+def release(sound, tmp_path):
+    """A copy to damage."""
+    return Path(shutil.copytree(sound, tmp_path / "out"))
+
+
+def bytes_of(folder):
+    return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
+
+
+def faults_of(folder):
+    return [str(fault) for fault in verify_release(folder)]
+
+
+def sign(folder):
+    """Write checksums that fit, as somebody who means harm would."""
+    names = [path.name for path in folder.iterdir() if path.name != "SHA256SUMS"]
+    write_checksums(folder, [name for name in names if (folder / name).is_file()])
+
+
+def edit_json(path, change):
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def edit_table(path, change):
+    frame = pq.read_table(path)
+    pq.write_table(change(frame), path)
+
+
+def with_cell(column, row, value):
+    def change(table):
+        place = table.column_names.index(column)
+        values = table[column].to_pylist()
+        values[row] = value
+        return table.set_column(place, column, pa.array(values, table.schema.field(column).type))
+
+    return change
+
+
+def test_a_fresh_release_has_no_fault_and_sha256sum_agrees(sound):
+    assert verify_release(sound) == []
+    if shutil.which("sha256sum"):
+        run = subprocess.run(
+            ["sha256sum", "--strict", "-c", "SHA256SUMS"], cwd=sound, capture_output=True, text=True
+        )
+        assert run.returncode == 0, run.stderr
+        assert run.stdout.count(": OK") == len(list(sound.iterdir())) - 1
+
+
+def test_the_same_labels_give_the_same_bytes(labels_folder, tmp_path):
+    one = release_labels(labels_folder, tmp_path / "a" / "out", LICENCE)
+    other = release_labels(labels_folder, tmp_path / "b" / "out", LICENCE)
+    assert one.digest == other.digest
+    assert bytes_of(one.folder) == bytes_of(other.folder)
+
+
+def test_a_release_is_a_labels_folder(labels_folder, sound):
+    before, after = read_labels(labels_folder), read_labels(sound)
+    assert np.array_equal(before.status, after.status)
+    assert np.array_equal(before.latency_ms, after.latency_ms, equal_nan=True)
+    assert after.texts.tolist() == before.texts.tolist()
+    again = sound.parent / "again"
+    release_labels(sound, again, LICENCE, "hash")
+    assert verify_release(again) == []
+
+
+def test_text_leaves_only_where_asked(labels_folder, tmp_path):
+    texts = {
+        (dataset, query_id): text
+        for dataset, query_id, text in zip(
+            *(
+                getattr(read_labels(labels_folder), name)
+                for name in ("datasets", "query_ids", "texts")
+            ),
+            strict=True,
+        )
+    }
+    for mode in ("omit", "hash"):
+        release_labels(labels_folder, tmp_path / mode, LICENCE, mode)
+        assert verify_release(tmp_path / mode) == []
+        assert b"secret question" not in bytes_of(tmp_path / mode)
+        assert read_labels(tmp_path / mode).texts is None
+        found = attach_texts(read_labels(tmp_path / mode), texts)
+        assert found.texts.tolist() == read_labels(labels_folder).texts.tolist()
+    hashes = {text_group(text).encode() for text in texts.values()}
+    assert set(read_labels(tmp_path / "hash").text_groups) == {one.decode() for one in hashes}
+    content = bytes_of(tmp_path / "omit")
+    assert not any(one in content for one in hashes)
+    wrong = {key: "another text" for key in texts}
+    with pytest.raises(LabelsError, match="have another text"):
+        attach_texts(read_labels(tmp_path / "hash"), wrong)
+    with pytest.raises(SettingsError, match="hold no query text"):
+        release_labels(tmp_path / "omit", tmp_path / "x", LICENCE, "keep")
+    with pytest.raises(SettingsError, match="neither text nor hashes"):
+        release_labels(tmp_path / "omit", tmp_path / "x", LICENCE, "hash")
+
+
+def test_rankings_stay_away_where_asked_and_paths_always_do(labels_folder, tmp_path):
+    folder = Path(shutil.copytree(labels_folder, tmp_path / "labels"))
+    edit_json(
+        folder / "manifest.json",
+        lambda manifest: manifest.update(config={"arms": [{"path": "/home/jane/run.txt"}]}),
+    )
+    release_labels(folder, tmp_path / "out", LICENCE)
+    assert b"jane" not in bytes_of(tmp_path / "out")
+    assert without_paths(["C:\\Users\\jane\\x", "~/x", "org/model", 3]) == [
+        "x",
+        "x",
+        "org/model",
+        3,
+    ]
+
+
+def test_a_licence_is_demanded_and_checked():
+    with pytest.raises(SettingsError, match="--license NAME"):
+        parse_licence(None, None)
+    with pytest.raises(SettingsError, match=r"did you mean 'cc-by-4\.0'"):
+        parse_licence("cc-by4.0", None)
+    with pytest.raises(SettingsError, match="--license-link"):
+        parse_licence("other", None)
+    assert parse_licence("CC-BY-4.0", None).name == "cc-by-4.0"
+
+
+def test_the_card_says_what_it_must(sound):
+    card = (sound / "README.md").read_text()
+    header = yaml.safe_load(card.split("---\n")[1])
+    assert header["license"] == "cc-by-4.0"
+    assert [config["config_name"] for config in header["configs"]] == [
+        "labels", "queries", "best_arms", "latency_samples",
+    ]  # fmt: skip
+    for words in ("arXiv:2608.25625", "interleaved", "error 1, ok 79", "| `latency_ms` | double |"):
+        assert words in card
+
+
+def test_sizes_are_named_as_the_hub_does():
+    names = [size_category(rows) for rows in (5, 1_000, 80_000, 10**9)]
+    assert names == ["n<1K", "1K<n<10K", "10K<n<100K", "n>1B"]
+
+
+def test_the_json_schema_describes_every_row(sound):
+    import jsonschema
+
+    schema = json.loads((sound / "schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for table in schema["$defs"]:
+        check = jsonschema.Draft202012Validator({**schema, "$ref": f"#/$defs/{table}"})
+        rows = pq.read_table(sound / f"{table}.parquet").to_pylist()
+        assert rows
+        for row in rows[:200]:
+            check.validate(row)
+    rows = pq.read_table(sound / "labels.parquet").to_pylist()
+    failed = next(row for row in rows if row["status"] == "error")
+    check = jsonschema.Draft202012Validator(schema)
+    for wrong in ({"nDCG@5": 0.0}, {"status": "ok"}, {"arm": "unknown"}, {"extra": 1}):
+        assert not check.is_valid({**failed, **wrong})
+    assert not check.is_valid({**rows[0], "nDCG@5": 1.5})
+
+
+def test_nothing_else_is_overwritten_and_faulty_labels_are_not_released(labels_folder, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    with pytest.raises(SettingsError, match="isn't an earlier release"):
+        release_labels(labels_folder, tmp_path / "mine", LICENCE)
+    folder = Path(shutil.copytree(labels_folder, tmp_path / "labels"))
+    edit_table(folder / "labels.parquet", with_cell("nDCG@5", 0, 1.25))
+    with pytest.raises(LabelsError, match=r"nDCG@5 lies outside \[0, 1\]: row 1"):
+        release_labels(folder, tmp_path / "out", LICENCE)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["labels.parquet", "queries.parquet", "README.md", "manifest.json", "example.py"]
+)
+def test_one_flipped_byte_is_named(release, name):
+    content = bytearray((release / name).read_bytes())
+    for place in (0, len(content) // 2, len(content) - 1):
+        flipped = bytearray(content)
+        flipped[place] ^= 1
+        (release / name).write_bytes(flipped)
+        faults = verify_release(release)
+        assert [(fault.place, fault.kind) for fault in faults] == [(name, "checksum")]
+
+
+def test_a_flipped_byte_of_the_checksums_is_named(release):
+    content = (release / "SHA256SUMS").read_bytes()
+    for place in range(len(content)):
+        flipped = bytearray(content)
+        flipped[place] ^= 1
+        (release / "SHA256SUMS").write_bytes(flipped)
+        assert verify_release(release), place
+
+
+def test_a_dropped_a_strange_and_a_retyped_column_are_named(release):
+    edit_table(release / "labels.parquet", lambda table: table.drop_columns(["latency_ms"]))
+    edit_table(
+        release / "queries.parquet",
+        lambda table: table.append_column("extra", pa.array([1] * len(table))),
+    )
+    edit_table(
+        release / "best_arms.parquet",
+        lambda table: table.set_column(2, "lam", table["lam"].cast(pa.float32())),
+    )
+    sign(release)
+    assert faults_of(release) == [
+        "labels.parquet: schema: column latency_ms is missing",
+        "queries.parquet: schema: column 'extra' doesn't belong there",
+        "best_arms.parquet: schema: column lam should be double, is float",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("../../etc/passwd", "leads out of the release"),
+        ("..\\\\secret", "leads out of the release"),
+        ("/etc/passwd", "is no path inside the release"),
+        ("C:\\\\secret", "is no path inside the release"),
+        ("sub/labels.parquet", "is no plain file name"),
+    ],
+)
+def test_a_path_that_leads_elsewhere_is_named_wherever_it_stands(release, name, told):
+    line = f"{'0' * 64}  {name}\n"
+    (release / "SHA256SUMS").write_text((release / "SHA256SUMS").read_text() + line)
+    assert [(f.place, f.kind) for f in verify_release(release)] == [("SHA256SUMS", "unsafe path")]
+    assert told in faults_of(release)[0]
+    card = (release / "README.md").read_text().replace("path: queries.parquet", f"path: '{name}'")
+    (release / "README.md").write_text(card)
+    sign(release)
+    assert [(f.place, f.kind) for f in verify_release(release)] == [("README.md", "unsafe path")]
+
+
+def test_an_address_in_the_card_is_named(release):
+    card = (release / "README.md").read_text()
+    card = card.replace("path: labels.parquet", "path: https://example.org/x.parquet")
+    (release / "README.md").write_text(card)
+    sign(release)
+    assert "is no path inside the release" in faults_of(release)[0]
+
+
+def test_links_and_strangers_are_named_and_never_followed(release, tmp_path):
+    (tmp_path / "elsewhere").write_text("private")
+    moved = release / "queries.parquet"
+    moved.rename(tmp_path / "queries.parquet")
+    moved.symlink_to(tmp_path / "queries.parquet")
+    (release / "data").mkdir()
+    (release / "setup.py").write_text("raise SystemExit")
+    os.mkfifo(release / "runs.parquet")
+    found = {(fault.place, fault.kind) for fault in verify_release(release)}
+    assert found == {
+        ("queries.parquet", "unsafe path"),
+        ("runs.parquet", "unsafe path"),
+        ("data", "unexpected file"),
+        ("setup.py", "unexpected file"),
+    }
+
+
+def test_what_a_hub_adds_is_no_fault(release):
+    (release / ".gitattributes").write_text("*.parquet filter=lfs\n")
+    (release / ".cache" / "huggingface").mkdir(parents=True)
+    assert verify_release(release) == []
+
+
+def test_another_example_is_named_though_its_checksum_fits(release):
+    (release / "example.py").write_text("import os\n")
+    sign(release)
+    assert "read it before you run it" in faults_of(release)[0]
+
+
+def test_missing_files_are_named(release):
+    for name in ("labels.parquet", "SHA256SUMS", "latency_samples.parquet"):
+        (release / name).unlink()
+    faults = faults_of(release)
+    assert "SHA256SUMS: missing file: every release has it" in faults
+    assert "labels.parquet: missing file: every release has it" in faults
+
+
+@pytest.mark.parametrize("key", ["schema_version", "format_version"])
+def test_a_future_version_is_named(release, key):
+    def raise_version(manifest):
+        (manifest if key in manifest else manifest["release"])[key] = 99
+
+    edit_json(release / "manifest.json", raise_version)
+    sign(release)
+    (fault,) = verify_release(release)
+    assert fault.kind == "version"
+    assert "is 99, this reads 1; install a newer learning-to-route" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "value", "told"),
+    [
+        ("nDCG@5", 0, 1.01, "nDCG@5 lies outside [0, 1]"),
+        ("RR@5", 0, -0.1, "RR@5 lies outside [0, 1]"),
+        ("nDCG@5", 0, float("nan"), "nDCG@5 is NaN"),
+        ("nDCG@5", 0, None, "status is ok or empty, and nDCG@5 is null"),
+        ("nDCG@5", 13, 0.0, "a failure has a nDCG@5"),
+        ("nDCG@5", 20, 0.5, "status is empty, nDCG@5 isn't 0"),
+        ("latency_ms", 0, -1.0, "latency_ms is negative"),
+        ("latency_ms", 0, float("nan"), "latency_ms is NaN"),
+        ("latency_ms", 0, float("inf"), "latency_ms is infinite"),
+        ("latency_ms", 13, 3.0, "a failure has a latency_ms"),
+        ("status", 0, "fine", "status is none of ok, empty"),
+        ("status", 0, None, "status is null"),
+        ("arm", 0, "gpt", "arm isn't in the manifest"),
+        ("arm", 0, "text_dense", "the same dataset, query_id and arm as an earlier row"),
+        ("query_id", 0, "q999", "the query isn't in queries.parquet"),
+        ("split", 0, "dev", "split differs from that of queries.parquet"),
+    ],
+)
+def test_a_value_out_of_place_is_named_with_its_row(release, column, row, value, told):
+    edit_table(release / "labels.parquet", with_cell(column, row, value))
+    sign(release)
+    assert any(f"labels.parquet: value: {told}" in fault for fault in faults_of(release))
+    assert all("labels.parquet" in fault for fault in faults_of(release))
+
+
+def test_a_question_on_two_sides_is_named(release):
+    queries = pq.read_table(release / "queries.parquet").to_pydict()
+    test, train = queries["split"].index("test"), queries["split"].index("train")
+    group = queries["text_group"][test]
+    edit_table(release / "queries.parquet", with_cell("text_group", train, group))
+    sign(release)
+    assert "train and test share a question" in faults_of(release)[0]
+
+
+def test_all_faults_come_at_once(release):
+    (release / "stranger").write_text("")
+    edit_table(release / "labels.parquet", with_cell("nDCG@5", 0, 7.0))
+    edit_table(
+        release / "latency_samples.parquet", lambda t: with_cell("latency_ms", 1, -3.0)(t).slice(1)
+    )
+    edit_json(release / "schema.json", lambda schema: schema.pop("title"))
+    sign(release)
+    (release / "README.md").write_text("# no header\n")
+    kinds = [(fault.place, fault.kind) for fault in verify_release(release)]
+    assert kinds == [
+        ("stranger", "unexpected file"),
+        ("README.md", "checksum"),
+        ("SHA256SUMS", "unexpected file"),
+        ("latency_samples.parquet", "value"),
+        ("schema.json", "schema"),
+        ("labels.parquet", "value"),
+        ("latency_samples.parquet", "value"),
+    ]
+
+
+def test_content_that_is_no_content_gives_faults_and_no_traceback(release):
+    for name, content in (
+        ("manifest.json", "[" * 100_000),
+        ("manifest.json", "{}"),
+        ("manifest.json", '{"release": {"format_version": true}, "schema_version": "1"}'),
+        ("labels.parquet", "PAR1 but not really PAR1"),
+        ("README.md", "---\na: [\n---\n"),
+    ):
+        before = (release / name).read_bytes()
+        (release / name).write_text(content)
+        sign(release)
+        assert name in faults_of(release)[0]
+        (release / name).write_bytes(before)
+    with pytest.raises(LabelsError, match="is no folder"):
+        verify_release(release / "absent")
+
+
+@pytest.mark.slow
+def test_the_real_suite_loads_with_datasets_offline(tmp_path):
+    target = tmp_path / "text-suite"
+    released = release_labels(SUITE, target, LICENCE)
+    assert verify_release(target) == []
+    assert released.digest == sha256_of(target / "SHA256SUMS")
+    code = """
+import datasets, sys
+labels = datasets.load_dataset("parquet", data_files=sys.argv[1] + "/labels.parquet", split="train")
+print(labels.num_rows, labels.column_names[:6])
+repository = datasets.load_dataset(sys.argv[1])
+print(list(repository), repository["full"].num_rows, datasets.get_dataset_config_names(sys.argv[1]))
+queries = datasets.load_dataset(sys.argv[1], "queries", split="full")
+print(queries.num_rows, queries.column_names)
+"""
+    offline = {
+        **os.environ,
+        "HF_HOME": str(tmp_path / "hub"),
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(target)], capture_output=True, text=True, env=offline
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines() == [
+        "44310 ['dataset', 'query_id', 'split', 'arm', 'status', 'nDCG@5']",
+        "['full'] 44310 ['labels', 'queries', 'best_arms']",
+        "6330 ['dataset', 'query_id', 'split', 'text_group']",
+    ]
+    shown = subprocess.run(
+        [sys.executable, "example.py"], cwd=target, capture_output=True, text=True, env=offline
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "bm25                     0.681       0.30 ms" in shown.stdout
+    assert "λ = 0" in shown.stdout
+    assert verify_release(target) == []  # running the example leaves nothing behind
