@@ -42,6 +42,7 @@ class DatasetSettings(Settings):
     format: Literal["beir", "python-docs"] = "beir"
     strict: bool = Field(default=True, description="refuse a corpus with problems; else drop them")
     language: str = Field(default="english", description="of the text; picks BM25's stemmer")
+    dpi: int = Field(default=144, ge=18, le=1200, description="at which PDF pages are drawn")
 
     @model_validator(mode="after")
     def _needs_a_path(self) -> DatasetSettings:

@@ -3,13 +3,17 @@
 A corpus line is ``{"_id", "title", "text", "metadata"}``; title and metadata may be left out. A
 query line is ``{"_id", "text", "metadata"}``. Judgements are tab-separated: query id, document id,
 integer grade, below a header line. Layout: Thakur et al., BEIR (arXiv 2104.08663), and its code.
+
+Metadata may name media below the folder: ``pdf`` with ``page`` (from 1), ``pdf`` alone (all its
+pages), or ``image``. They become the document's pages.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,8 @@ from typing import Any
 from arms.atomic import atomic_folder
 from arms.corpora.corpus import Corpus, Dataset
 from arms.corpora.lines import decode, numbered_lines, writing
+from arms.corpora.media import PageMaker
+from arms.corpora.pdf import MediaError
 from arms.corpora.problems import LineError
 from arms.errors import CorpusError
 from arms.records import Document, Query
@@ -140,11 +146,14 @@ class BeirCorpus(Corpus):
         name: str,
         language: str = "english",
         excluded_lines: frozenset[int] = frozenset(),
+        pages: PageMaker | None = None,
     ) -> None:
+        """``pages`` makes the documents' pages; by default they have none."""
         self.path = path
         self.name = name
         self.language = language
         self._excluded_lines = excluded_lines
+        self._pages = pages
 
     def __iter__(self) -> Iterator[Document]:
         """Yield the documents in file order.
@@ -156,9 +165,17 @@ class BeirCorpus(Corpus):
             if number in self._excluded_lines:
                 continue
             try:
-                yield parse_document(line)
+                yield self._with_pages(parse_document(line))
             except LineError as error:
                 raise CorpusError(f"{self.path}:{number}: {error.kind}: {error}") from error
+
+    def _with_pages(self, document: Document) -> Document:
+        """Unusable files are what :mod:`arms.corpora.validate` reports; here they give no page."""
+        try:
+            pages = self._pages.pages(document.metadata) if self._pages else ()
+        except MediaError:
+            return document
+        return replace(document, pages=pages) if pages else document
 
     def __len__(self) -> int:
         return self._n_documents
@@ -171,7 +188,9 @@ class BeirCorpus(Corpus):
 def write_beir(dataset: Dataset, folder: Path, overwrite: bool = False) -> None:
     """Write the dataset as a BEIR folder, whole or not at all; it reads back equal.
 
-    All judgements go to ``qrels/test.tsv``, the name that BEIR's own loader looks for.
+    All judgements go to ``qrels/test.tsv``, the name that BEIR's own loader looks for. Files of the
+    documents' pages are copied to ``media/``, named by content, where their metadata names them;
+    dpi and density are settings of the reader and aren't written.
 
     Raises:
         CorpusError: ``folder`` holds something and ``overwrite`` is off, or an id holds a tab or
@@ -182,7 +201,8 @@ def write_beir(dataset: Dataset, folder: Path, overwrite: bool = False) -> None:
     with atomic_folder(folder) as temporary:
         with writing(temporary / "corpus.jsonl") as stream:
             for document in dataset.corpus:
-                stream.write(_line(_document_record(document)))
+                media = _copy_media(document, temporary)
+                stream.write(_line(_document_record(document, media)))
         with writing(temporary / "queries.jsonl") as stream:
             for query in dataset.queries:
                 record = {"_id": query.query_id, "text": query.text}
@@ -195,12 +215,27 @@ def write_beir(dataset: Dataset, folder: Path, overwrite: bool = False) -> None:
                     stream.write(f"{_plain(query_id)}\t{_plain(doc_id)}\t{grade}\n".encode())
 
 
-def _document_record(document: Document) -> dict[str, Any]:
+def _copy_media(document: Document, folder: Path) -> dict[str, Any]:
+    """Copy the file of the document's pages and return the metadata that names it."""
+    if not document.pages:
+        return {}
+    first = document.pages[0]
+    name = f"media/{first.sha256[:32]}{first.path.suffix.lower()}"
+    (folder / "media").mkdir(exist_ok=True)
+    if not (folder / name).is_file():
+        shutil.copyfile(first.path, folder / name)
+    if first.number is None:
+        return {"pdf": None, "page": None, "image": name}
+    return {"pdf": name, "page": first.number if len(document.pages) == 1 else None, "image": None}
+
+
+def _document_record(document: Document, media: dict[str, Any]) -> dict[str, Any]:
+    metadata = {**document.metadata, **media}
     return {
         "_id": document.doc_id,
         "title": document.title,
         "text": document.text,
-        "metadata": dict(document.metadata),
+        "metadata": {k: v for k, v in metadata.items() if k not in media or v is not None},
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from arms.corpora.corpus import Corpus
 from arms.records import Document
@@ -11,7 +11,10 @@ from arms.records import Document
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What is taken out of an indexed document because it became a query."""
+    """What is taken out of an indexed document because it became a query.
+
+    Pictures of its pages stay as they are: an image arm still sees the sentence.
+    """
 
     span: tuple[int, int] | None = None
     drop_title: bool = False
@@ -21,7 +24,7 @@ class Edit:
         begin, end = self.span or (0, 0)
         text = document.text[:begin] + document.text[end:]
         title = "" if self.drop_title else document.title
-        return Document(document.doc_id, title, text, document.metadata)
+        return replace(document, title=title, text=text)
 
 
 class EditedCorpus(Corpus):

@@ -1,15 +1,20 @@
 """Pages to pictures: PDF pages drawn with pypdfium2, picture files read with Pillow.
 
-Every picture comes back as RGB. Grey, palette, CMYK and 16-bit pictures are converted; transparent
-ones are laid on white, as paper is; the camera's orientation tag is applied.
+Every picture comes back as RGB, of any size from 1 × 1 pixel to ``MAX_PIXELS``, however long or
+narrow. Grey, palette, CMYK and 16-bit pictures are converted; transparent ones are laid on white,
+as paper is; the camera's orientation tag is applied; of several frames the first is taken. What
+can't be decoded to its end is refused, never shown in part.
 """
 
 from __future__ import annotations
 
-import threading
-from functools import lru_cache
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from arms.atomic import write_json
+from arms.cache import cache_folder
+from arms.corpora.pdf import DRAWING, MediaError, open_pdf, pdfium
 from arms.errors import CorpusError, MissingExtraError
 from arms.records import Page
 
@@ -18,9 +23,6 @@ if TYPE_CHECKING:
 
 MAX_PIXELS = 100_000_000
 """A larger picture is refused rather than read into memory; a PDF's page is drawn smaller."""
-
-_drawing = threading.Lock()
-"""PDFium may be entered by one thread at a time."""
 
 
 class PictureError(CorpusError):
@@ -34,24 +36,53 @@ def load_picture(page: Page) -> Image:
         PictureError: the file is absent, damaged, encrypted or too large, or the PDF lacks the
             page.
     """
-    return _read_file(page) if page.number is None else _draw(page)
+    return _read_file(page.path) if page.number is None else _draw(page)
 
 
-def _read_file(page: Page) -> Image:
+def check_picture(path: Path, sha256: str) -> None:
+    """Decode a picture file once per content, to know that it can be.
+
+    Raises:
+        MediaError: it can't, with the reason.
+    """
+    remembered = cache_folder("pictures") / sha256[:2] / f"{sha256}.json"
+    version = _pillow()[0].__version__
+    try:
+        found = json.loads(remembered.read_text(encoding="utf-8"))
+        if found["pillow"] != version:
+            raise ValueError("another release may read other files")
+        problem = found["problem"]
+    except (OSError, ValueError, KeyError, TypeError):
+        problem = _why_unusable(path)
+        write_json(remembered, {"pillow": version, "problem": problem})
+    if problem is not None:
+        raise MediaError("unusable_picture", problem)
+
+
+def _why_unusable(path: Path) -> str | None:
+    try:
+        _read_file(path)
+    except PictureError as error:
+        return str(error).removeprefix(f"{path} ")
+    return None
+
+
+def _read_file(path: Path) -> Image:
     image_module, operations = _pillow()
     try:
-        with image_module.open(page.path) as picture:
+        with image_module.open(path) as picture:
             width, height = picture.size
             if width * height > MAX_PIXELS:
                 raise PictureError(
-                    f"{page.path} has {width} × {height} pixels; at most {MAX_PIXELS:,} are read"
+                    f"{path} has {width} × {height} pixels; at most {MAX_PIXELS:,} are read"
                 )
             picture.load()
             return _rgb(operations.exif_transpose(picture), image_module)
     except PictureError:
         raise
     except Exception as error:  # Pillow's decoders raise whatever they meet
-        raise PictureError(f"{page.path} can't be read as a picture: {error}") from error
+        reason = str(error).replace(f" {str(path)!r}", "")
+        raise PictureError(f"{path} can't be read as a picture: {reason}") from error
 
 
 def _rgb(picture: Image, image_module: Any) -> Image:
@@ -70,10 +101,10 @@ def _rgb(picture: Image, image_module: Any) -> Image:
 
 
 def _draw(page: Page) -> Image:
-    pdfium, number = _pdfium(), page.number or 0
-    with _drawing:
+    module, number = pdfium(), page.number or 0
+    with DRAWING:
         try:
-            document = _open_pdf(str(page.path), page.sha256)
+            document = open_pdf(str(page.path), page.sha256)
             if not 1 <= number <= len(document):
                 raise PictureError(
                     f"{page.path} has {len(document)} pages; page {number} isn't there"
@@ -84,15 +115,10 @@ def _draw(page: Page) -> Image:
             scale = min(scale, (MAX_PIXELS / max(1.0, width * height)) ** 0.5)
             drawn = sheet.render(scale=scale).to_pil()
             sheet.close()
-        except pdfium.PdfiumError as error:
+        except module.PdfiumError as error:
             raise PictureError(f"{page.path}, page {number}: {error}") from error
     picture: Image = drawn.convert("RGB")
     return picture
-
-
-@lru_cache(maxsize=4)
-def _open_pdf(path: str, sha256: str) -> Any:
-    return _pdfium().PdfDocument(path)
 
 
 def _pillow() -> tuple[Any, Any]:
@@ -101,11 +127,3 @@ def _pillow() -> tuple[Any, Any]:
     except ImportError as error:
         raise MissingExtraError("pillow", "pages") from error
     return Image, ImageOps
-
-
-def _pdfium() -> Any:
-    try:
-        import pypdfium2
-    except ImportError as error:
-        raise MissingExtraError("pypdfium2", "pages") from error
-    return pypdfium2

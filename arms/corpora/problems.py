@@ -12,6 +12,23 @@ Severity = Literal["fatal", "error", "notice"]
 """fatal: always refused. error: refused when strict, else left out. notice: reported, kept."""
 
 EXAMPLES_PER_KIND = 3
+"""Of lines; of ``FILE_PROBLEMS`` every one is shown."""
+
+FILE_PROBLEMS: dict[str, tuple[Severity, str]] = {
+    "bad_media_reference": ("error", "pdf, page or image in a document's metadata is unusable"),
+    "media_outside_folder": ("error", "a named file is not inside the dataset's folder"),
+    "missing_media": ("error", "a named file is absent or can't be read"),
+    "missing_page": ("error", "a named page is not in its PDF"),
+    "empty_file": ("error", "a file has no byte"),
+    "not_a_pdf": ("error", "a file is not a PDF"),
+    "truncated_pdf": ("error", "a PDF stops before its end"),
+    "encrypted_pdf": ("error", "a PDF can't be opened without a password"),
+    "damaged_pdf": ("error", "a PDF can't be opened"),
+    "pdf_without_pages": ("error", "a PDF has no page"),
+    "unreadable_page": ("error", "a PDF's page can't be loaded"),
+    "unusable_picture": ("error", "a picture can't be decoded, or is too large"),
+}
+"""What can be wrong with PDFs and pictures. Each is named: its owner must find the file."""
 
 PROBLEM_KINDS: dict[str, tuple[Severity, str]] = {
     "no_document": ("fatal", "no usable document; a corpus needs at least one"),
@@ -29,6 +46,7 @@ PROBLEM_KINDS: dict[str, tuple[Severity, str]] = {
     "judgement_of_absent_document": ("error", "a judged document is absent or left out"),
     "judgement_of_absent_query": ("error", "a judged query is absent or left out"),
     "query_without_judgement": ("error", "no document that is there is relevant to the query"),
+    **FILE_PROBLEMS,
     "repeated_judgement": ("notice", "a pair was judged before with the same grade"),
     "same_query_text": ("notice", "queries that share their text with another id"),
     "document_with_title_only": ("notice", "a document has a title and no text"),
@@ -47,7 +65,7 @@ class LineError(CorpusError):
 
 @dataclass
 class Problems:
-    """Counts of each kind of problem, with up to three examples of each."""
+    """Counts of each kind of problem, with up to three examples of each, or all."""
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
@@ -56,7 +74,7 @@ class Problems:
         """Record ``amount`` problems of one kind; the example says where and what."""
         self.counts[kind] += amount
         shown = self.examples.setdefault(kind, [])
-        if len(shown) < EXAMPLES_PER_KIND:
+        if kind in FILE_PROBLEMS or len(shown) < EXAMPLES_PER_KIND:
             shown.append(example)
 
     def of(self, *severities: Severity) -> dict[str, int]:

@@ -6,6 +6,7 @@ import logging
 
 from arms.corpora.beir import BeirCorpus, find_corpus, find_folder
 from arms.corpora.corpus import Corpus, Dataset
+from arms.corpora.media import PageMaker
 from arms.corpora.problems import Problems
 from arms.corpora.validate import check_corpus, check_folder, refuse
 from arms.settings import DatasetSettings
@@ -30,10 +31,11 @@ def read_dataset(settings: DatasetSettings) -> Dataset:
 
         return make_queries(read_corpus(settings))
     folder = find_folder(settings.path)
-    checked = check_folder(folder)
+    pages = PageMaker(folder.corpus.parent, settings.dpi)
+    checked = check_folder(folder, pages)
     refuse(checked.problems, name, settings.strict)
     _report(name, checked.problems)
-    corpus = BeirCorpus(folder.corpus, name, settings.language, checked.excluded_lines)
+    corpus = BeirCorpus(folder.corpus, name, settings.language, checked.excluded_lines, pages)
     dropped = checked.problems.of("error")
     return Dataset(name, corpus, checked.queries, checked.qrels, dropped)
 
@@ -50,11 +52,11 @@ def read_corpus(settings: DatasetSettings) -> Corpus:
 
         return python_docs_corpus(name)
     path = find_corpus(settings.path)
-    problems = Problems()
-    checked = check_corpus(path, problems)
+    problems, pages = Problems(), PageMaker(path.parent, settings.dpi)
+    checked = check_corpus(path, problems, pages)
     refuse(problems, name, settings.strict)
     _report(name, problems)
-    return BeirCorpus(path, name, settings.language, frozenset(checked.excluded_lines))
+    return BeirCorpus(path, name, settings.language, frozenset(checked.excluded_lines), pages)
 
 
 def _report(name: str, problems: Problems) -> None:

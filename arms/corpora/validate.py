@@ -9,6 +9,8 @@ from typing import TypeVar
 
 from arms.corpora.beir import BeirFolder, parse_document, parse_query
 from arms.corpora.lines import decode, numbered_lines
+from arms.corpora.media import PageMaker, media_name
+from arms.corpora.pdf import MediaError
 from arms.corpora.problems import LineError, Problems
 from arms.errors import CorpusError
 from arms.records import Document, Qrels, Query
@@ -62,14 +64,14 @@ def refuse(problems: Problems, name: str, strict: bool) -> None:
     )
 
 
-def check_folder(folder: BeirFolder) -> CheckedFolder:
-    """Walk corpus, queries and judgements once each; find all problems.
+def check_folder(folder: BeirFolder, pages: PageMaker | None = None) -> CheckedFolder:
+    """Walk corpus, queries and judgements once each, and the media; find all problems.
 
     Memory: the ids of all documents while checking, and the queries and judgements.
     A later item with an earlier one's id is unusable, the earlier one stands; so for judgements.
     """
     problems = Problems()
-    corpus = check_corpus(folder.corpus, problems)
+    corpus = check_corpus(folder.corpus, problems, pages)
     queries = _check_queries(folder.queries, problems)
     grades: Grades = {query_id: {} for query_id in queries}
     for path in folder.qrels:
@@ -82,21 +84,52 @@ def check_folder(folder: BeirFolder) -> CheckedFolder:
     return CheckedFolder(frozenset(corpus.excluded_lines), tuple(judged), qrels, problems)
 
 
-def check_corpus(path: Path, problems: Problems) -> CheckedCorpus:
-    """Walk the corpus file once, adding to ``problems``."""
+def check_corpus(path: Path, problems: Problems, pages: PageMaker | None = None) -> CheckedCorpus:
+    """Walk the corpus file once, and the media that it names, adding to ``problems``.
+
+    A document whose file can't be used stays where it has text, without a page.
+    """
     found = CheckedCorpus()
+    media = _MediaCheck(pages)
     for number, document in _parsed(path, parse_document, problems):
-        usable = document is not None and _usable(document, f"{path.name}:{number}", problems)
+        place = f"{path.name}:{number}"
+        usable = document is not None and _usable(document, place, media, problems)
         if document is None or not usable:
             found.excluded_lines.add(number)
         elif document.doc_id in found.doc_ids:
-            problems.add("duplicate_document_id", f"{path.name}:{number}: '{document.doc_id}'")
+            problems.add("duplicate_document_id", f"{place}: '{document.doc_id}'")
             found.excluded_lines.add(number)
         else:
             found.doc_ids.add(document.doc_id)
+    media.report(problems)
     if not found.doc_ids:
         problems.add("no_document", path.name)
     return found
+
+
+class _MediaCheck:
+    """Gathers what is wrong with media, so that a file is named once, however many name it."""
+
+    def __init__(self, pages: PageMaker | None) -> None:
+        self._pages = pages
+        self._places: dict[tuple[str, str], list[str]] = {}
+
+    def usable(self, document: Document, place: str) -> bool:
+        """Whether the document's media, if it names any, can be used."""
+        try:
+            if self._pages is not None:
+                self._pages.pages(document.metadata)
+        except MediaError as problem:
+            example = f"{media_name(document.metadata)}: {problem}"
+            self._places.setdefault((problem.kind, example), []).append(place)
+            return False
+        return True
+
+    def report(self, problems: Problems) -> None:
+        """Add what was found."""
+        for (kind, example), places in self._places.items():
+            more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+            problems.add(kind, f"{example} ({places[0]}{more})", len(places))
 
 
 def _parsed(
@@ -111,12 +144,15 @@ def _parsed(
             yield number, None
 
 
-def _usable(document: Document, place: str, problems: Problems) -> bool:
+def _usable(document: Document, place: str, media: _MediaCheck, problems: Problems) -> bool:
+    has_media = media.usable(document, place)
     if document.text.strip():
         return True
     example = f"{place}: '{document.doc_id}'"
     if document.title.strip():
         problems.add("document_with_title_only", example)
+    elif not has_media:
+        return False
     elif any(document.metadata.get(name) for name in MEDIA_FIELDS):
         problems.add("document_without_text", example)
     else:

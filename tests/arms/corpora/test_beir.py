@@ -118,7 +118,7 @@ def test_documents_are_streamed(tmp_path):
 
 
 def sample() -> Dataset:
-    documents = [Document("a b", "T", "x\ny 你好", {"pdf": "p"}), Document("c", "", "z\x07")]
+    documents = [Document("a b", "T", "x\ny 你好", {"kind": "p"}), Document("c", "", "z\x07")]
     queries = (Query("q 1", "what?", {"kind": "k"}), Query("q2", "wo\tß"))
     qrels = {"q 1": {"a b": 3, "c": 0}, "q2": {"c": 1}}
     return Dataset("s", MemoryCorpus("s", documents), queries, qrels)

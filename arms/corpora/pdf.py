@@ -1,0 +1,105 @@
+"""PDF files: opened one at a time, checked, and their text layer taken, all with pypdfium2."""
+
+from __future__ import annotations
+
+import re
+import threading
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from arms.errors import CorpusError, MissingExtraError
+
+DRAWING = threading.Lock()
+"""PDFium may be entered by one thread at a time: hold it while a document is open or used."""
+
+_HEADER_BYTES = 1024
+_END_MARK_BYTES = 1024
+"""Where readers look for ``%PDF-`` and ``%%EOF`` (PDF reference 1.7, appendix H, notes 13, 18)."""
+
+_EMPTY_TREE = re.compile(rb"/Count\s+0\b")
+_A_PAGE = re.compile(rb"/Type\s*/Page\b")
+
+
+class MediaError(CorpusError):
+    """A file that can't be used; ``kind`` is a key of ``PROBLEM_KINDS``, the message the reason."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+def pdfium() -> Any:
+    """Return pypdfium2; raise ``MissingExtraError`` where it isn't installed."""
+    try:
+        import pypdfium2
+    except ImportError as error:
+        raise MissingExtraError("pypdfium2", "pages") from error
+    return pypdfium2
+
+
+@lru_cache(maxsize=4)
+def open_pdf(path: str, sha256: str) -> Any:
+    """Return the open document; call it, and use what it returns, while holding ``DRAWING``."""
+    return pdfium().PdfDocument(path)
+
+
+def count_pages(path: Path, sha256: str) -> int:
+    """Return the number of pages, at least 1.
+
+    Raises:
+        MediaError: the file is no PDF, truncated, encrypted, damaged or without pages.
+    """
+    _look_at_bytes(path)
+    module = pdfium()
+    with DRAWING:
+        try:
+            n_pages = len(open_pdf(str(path), sha256))
+        except module.PdfiumError as error:
+            raise _problem(error, path) from error
+    if n_pages < 1:
+        raise MediaError("pdf_without_pages", "has no page")
+    return n_pages
+
+
+def _look_at_bytes(path: Path) -> None:
+    with path.open("rb") as stream:
+        head = stream.read(_HEADER_BYTES)
+        size = stream.seek(0, 2)
+        stream.seek(max(0, size - _END_MARK_BYTES))
+        tail = stream.read()
+    if not size:
+        raise MediaError("empty_file", "has 0 bytes")
+    if b"%PDF-" not in head:
+        raise MediaError("not_a_pdf", f"is no PDF: it begins with {head[:8]!r}")
+    if b"%%EOF" not in tail:
+        raise MediaError("truncated_pdf", f"stops after {size:,} bytes without PDF's end mark")
+
+
+def _problem(error: Any, path: Path) -> MediaError:
+    """PDFium refuses a file without pages and leaves its last error's code as it was before."""
+    content = path.read_bytes()
+    if _EMPTY_TREE.search(content) and not _A_PAGE.search(content):
+        return MediaError("pdf_without_pages", "has no page")
+    raw = pdfium().raw
+    locked = error.err_code in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY)
+    if locked and b"/Encrypt" in content:
+        return MediaError("encrypted_pdf", "is encrypted; save it without a password")
+    return MediaError("damaged_pdf", str(error))
+
+
+def text_layer(path: Path, sha256: str, number: int) -> str:
+    """Return the text of one page, from 1, with ``\\n`` between lines; empty without a text layer.
+
+    Raises:
+        MediaError: the page can't be loaded.
+    """
+    module = pdfium()
+    with DRAWING:
+        try:
+            sheet = open_pdf(str(path), sha256)[number - 1]
+            text: str = sheet.get_textpage().get_text_bounded()
+            sheet.close()
+        except module.PdfiumError as error:
+            raise MediaError("unreadable_page", f"page {number}: {error}") from error
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
