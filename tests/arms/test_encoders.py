@@ -56,17 +56,6 @@ def test_a_folder_is_known_by_its_weights(tmp_path):
         resolve(str(tmp_path / "absent"))
 
 
-def test_an_unknown_id_is_refused(monkeypatch):
-    import huggingface_hub
-
-    def unreachable(*arguments, **options):
-        raise OSError("no network")
-
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", unreachable)
-    with pytest.raises(SettingsError, match="'nobody/nothing' is neither a folder nor in"):
-        resolve("nobody/nothing")
-
-
 def test_chunks_come_in_order_and_move_the_bar(tmp_path):
     encode, bar = LengthEncoder(), Bar()
     assert lengths(tmp_path, encode, bar=bar) == list(range(7))
