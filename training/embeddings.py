@@ -28,7 +28,11 @@ def embed_queries(
     parts = [np.zeros((0, encoder.dim), dtype=np.float32)]
     with progress.task("embedding queries", total=len(distinct)) as task:
         for chunk in encode_in_chunks(
-            units, lambda batch: {"rows": encoder.embed(batch)}, cache_folder, fingerprint, task
+            units,
+            lambda batch: {"rows": encoder.embed([unit.text for unit in batch])},
+            cache_folder,
+            fingerprint,
+            task,
         ):
             parts.append(chunk.arrays["rows"])
     row_of = {text: row for row, text in enumerate(distinct)}

@@ -1,6 +1,6 @@
-"""Resumable, streamed encoding: a chunk of texts at a time, each kept until the index is whole.
+"""Resumable, streamed encoding: a chunk of units at a time, each kept until the index is whole.
 
-A chunk is named by the hash of its texts and of the encoder that reads them, and written
+A chunk is named by the hash of its texts, or pictures, and of their encoder, and written
 atomically. A build that is killed and started again reads the chunks that exist and encodes the
 rest, so it loses at most the chunk in flight, and memory holds one chunk however large the corpus.
 """
@@ -24,8 +24,8 @@ CHUNK_FOLDER = "chunks"
 """Inside an index folder; removed when the index is whole."""
 
 Arrays = Mapping[str, NDArray]
-Encode = Callable[[list[str]], Arrays]
-"""Texts of one chunk → named arrays, of any shape but not of objects."""
+Encode = Callable[[Sequence[Unit]], Arrays]
+"""Units of one chunk → named arrays, of any shape but not of objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ def encode_in_chunks(
     chunk_folder.mkdir(parents=True, exist_ok=True)
     walk = iter(units)
     while chunk := tuple(islice(walk, chunk_units)):
-        texts = [unit.text for unit in chunk]
-        path = chunk_folder / f"{_content_hash(encoder_fingerprint, texts)}.safetensors"
+        contents = [unit.text + (unit.page.key if unit.page else "") for unit in chunk]
+        path = chunk_folder / f"{_content_hash(encoder_fingerprint, contents)}.safetensors"
         if not path.is_file():
-            _write(path, encode(texts))
+            _write(path, encode(chunk))
         yield Chunk(chunk, _read(path))
         task.advance(len(chunk))
 
@@ -70,12 +70,12 @@ def length_sorted_batches(lengths: Sequence[int], batch_size: int) -> Iterator[l
         yield order[begin : begin + batch_size]
 
 
-def _content_hash(encoder_fingerprint: str, texts: Sequence[str]) -> str:
+def _content_hash(encoder_fingerprint: str, contents: Sequence[str]) -> str:
     digest = hashlib.sha256(encoder_fingerprint.encode("utf-8"))
-    for text in texts:
-        content = text.encode("utf-8", "surrogatepass")
-        digest.update(len(content).to_bytes(8, "little"))
-        digest.update(content)
+    for content in contents:
+        encoded = content.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "little"))
+        digest.update(encoded)
     return digest.hexdigest()[:40]
 
 

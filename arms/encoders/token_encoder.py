@@ -27,7 +27,9 @@ from sentence_transformers.models import Transformer
 from arms.encoders.chunks import length_sorted_batches
 from arms.encoders.resolve import ResolvedEncoder
 from arms.encoders.text_encoder import Dtype, pick_device, quiet_loading
+from arms.encoders.unit_encoder import Encoded, UnitEncoder
 from arms.errors import SettingsError
+from arms.records import Unit
 from arms.settings import Settings
 
 PLAIN_DOCUMENT_TOKENS = 256
@@ -73,7 +75,7 @@ def load_token_encoder(
         return found
 
 
-class TokenEncoder:
+class TokenEncoder(UnitEncoder):
     """A loaded encoder. Read-only after loading, so threads may share it."""
 
     def __init__(
@@ -125,6 +127,10 @@ class TokenEncoder:
     ) -> list[NDArray[np.float32]]:
         """One (tokens, dimension) float32 array per query, in order; at least one token each."""
         return self._encode(queries, True, batch_size)
+
+    def encode_units(self, units: Sequence[Unit], batch_size: int = 32) -> Encoded:
+        """One (tokens, dimension) array per unit's text."""
+        return Encoded(self.encode_documents([unit.text for unit in units], batch_size))
 
     def encode_documents(
         self, texts: Sequence[str], batch_size: int = 32

@@ -37,13 +37,15 @@ class Shape(Settings):
 
 
 def write_index(folder: Path, shape: Shape) -> None:
-    """Turn ``folder/vectors.npy`` into the index; flat leaves it as it is.
+    """Turn ``folder/vectors.npy`` into the index; flat, and no vector at all, leave it as it is.
 
     Built on one thread, since HNSW's graph depends on the order in which threads insert.
     """
     if shape.index == "flat":
         return
     vectors = np.load(folder / VECTORS, mmap_mode="r", allow_pickle=False)
+    if len(vectors) == 0:
+        return
     threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     try:
@@ -88,17 +90,17 @@ class VectorIndex:
         structure: Structure,
         ef_search: int = 128,
         n_probe: int = 16,
-        gpu: bool = False,
+        device: str = "cpu",
     ) -> None:
         self._vectors: NDArray[np.float32] | None = None
         self._index: faiss.Index | None = None
         self._gpu: faiss.Index | None = None
         self._ef_search, self._n_probe = ef_search, n_probe
-        if structure == "flat":
+        if structure == "flat" or (folder / VECTORS).is_file():
             mapped = np.load(folder / VECTORS, mmap_mode="r", allow_pickle=False)
             self._vectors = np.asarray(mapped)  # still mapped
             self.size_bytes = mapped.nbytes
-            if gpu and has_gpu():
+            if (device == "auto" or device.startswith("cuda")) and has_gpu():
                 self._gpu = _on_gpus(self._vectors)
         else:
             path = folder / _INDEX

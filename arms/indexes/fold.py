@@ -48,11 +48,12 @@ class UnitTable:
         self._named: list[str] = []
 
     @classmethod
-    def write(cls, folder: Path, units: Iterable[Unit]) -> UnitTable:
+    def write(cls, folder: Path, units: Iterable[Unit], *, may_be_empty: bool = False) -> UnitTable:
         """Walk ``units`` once, write the table's files into ``folder`` and open them.
 
         Raises:
-            CorpusError: there are no units, or those of one document don't follow one another.
+            CorpusError: there are no units and there should be some, or those of one document
+                don't follow one another.
         """
         doc_ids: list[str] = []
         unit_counts: list[int] = []
@@ -61,6 +62,10 @@ class UnitTable:
                 doc_ids.append(unit.doc_id)
                 unit_counts.append(0)
             unit_counts[-1] += 1
+        if not (doc_ids or may_be_empty):
+            raise CorpusError(
+                "the corpus has no text to index; give at least one document with text"
+            )
         for name, array in _arrays(doc_ids, unit_counts).items():
             np.save(folder / f"{name}.npy", array, allow_pickle=False)
         return cls(folder)
@@ -112,8 +117,6 @@ class UnitTable:
 
 
 def _arrays(doc_ids: list[str], unit_counts: list[int]) -> dict[str, NDArray]:
-    if not doc_ids:
-        raise CorpusError("the corpus has no text to index; give at least one document with text")
     if len(set(doc_ids)) != len(doc_ids):
         raise CorpusError(
             "the units of a document must follow one another and ids must be unique; "

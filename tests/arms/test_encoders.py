@@ -22,17 +22,17 @@ class Bar:
 
 
 class LengthEncoder:
-    """Encodes a text as its length; dies at the call number given."""
+    """Encodes a unit as its text's length; dies at the call number given."""
 
     def __init__(self, dies_at=None):
         self.calls = []
         self.dies_at = dies_at
 
-    def __call__(self, texts):
-        self.calls.append(len(texts))
+    def __call__(self, units):
+        self.calls.append(len(units))
         if len(self.calls) == self.dies_at:
             raise KeyboardInterrupt
-        return {"lengths": np.array([len(text) for text in texts], dtype=np.int32)}
+        return {"lengths": np.array([len(unit.text) for unit in units], dtype=np.int32)}
 
 
 def lengths(tmp_path, encode, fingerprint="f", bar=None, units=UNITS):

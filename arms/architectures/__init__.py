@@ -1,0 +1,1 @@
+"""What arms of one architecture share, whatever they index: dense, late interaction, rerank."""

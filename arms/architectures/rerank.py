@@ -1,0 +1,132 @@
+"""Dense retrieval's best documents, ranked again by MaxSim over stored vectors.
+
+Such an arm has no vectors of its own: it reads the indexes of a dense and of a late-interaction
+arm of the same granularity in the same index root, and builds those that are absent. Nothing is
+encoded twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from arms.arm import Arm, ArmSpec
+from arms.catalogue import arm_class, build_arm, open_arm
+from arms.clock import StageClock
+from arms.corpora.corpus import Corpus
+from arms.encoders.unit_encoder import FloatArray, UnitEncoder
+from arms.indexes import folder
+from arms.indexes.fold import UnitTable, top_documents
+from arms.indexes.maxsim import rescore
+from arms.indexes.token_vectors import TokenVectors
+from arms.progress import Progress
+from arms.records import Ranking
+from arms.settings import Settings, parse_options
+
+
+class RerankOptions(Settings):
+    """Options of every reranking arm."""
+
+    candidates: int = Field(default=100, ge=1, description="documents taken from the dense arm")
+    dense: dict[str, Any] = Field(
+        default_factory=dict,
+        description="options of the dense arm it reads, the same as where that stands alone, and "
+        "its encoder (default: the reranking arm's)",
+    )
+    late: dict[str, Any] = Field(
+        default_factory=dict, description="the same of the late-interaction arm"
+    )
+    batch_size: int = Field(default=32, ge=1, description="of query encoding for MaxSim")
+
+    def part(self, role: str, name: str, spec: ArmSpec) -> ArmSpec:
+        """Return the spec of the arm ``name`` that plays ``role``, dense or late."""
+        options = dict(self.dense if role == "dense" else self.late)
+        encoder = options.pop("encoder", None) or spec.encoder
+        return ArmSpec(name, spec.granularity, encoder, options)
+
+
+class RerankArm(Arm):
+    """The dense arm, then MaxSim on its best ``candidates`` documents (or ``k``, if more).
+
+    A document's units are all scored, and its best one counts.
+    """
+
+    dense_name: ClassVar[str]
+    late_name: ClassVar[str]
+
+    def __init__(
+        self,
+        spec: ArmSpec,
+        options: RerankOptions,
+        dense: Arm,
+        encoder: UnitEncoder,
+        table: UnitTable,
+        store: TokenVectors,
+    ) -> None:
+        self.spec = spec
+        self._options = options
+        self._dense = dense
+        self._encoder, self._table, self._store = encoder, table, store
+
+    @classmethod
+    def _parts(cls, spec: ArmSpec) -> tuple[RerankOptions, ArmSpec, ArmSpec]:
+        options = parse_options(RerankOptions, spec.options, spec.identity)
+        dense = options.part("dense", cls.dense_name, spec)
+        return options, dense, options.part("late", cls.late_name, spec)
+
+    @classmethod
+    def _source(cls, spec: ArmSpec, corpus: Corpus) -> folder.Source:
+        """The record names the parts, which keep records of their own."""
+        _, *parts = cls._parts(spec)
+        recorded = {
+            part.name: {"identity": part.identity, "options": dict(part.options)} for part in parts
+        }
+        return folder.Source(spec, corpus, recorded)
+
+    @classmethod
+    def build(cls, spec: ArmSpec, corpus: Corpus, index_root: Path, progress: Progress) -> None:
+        """Build the parts that are missing, then the record (see :meth:`Arm.build`)."""
+        for part in cls._parts(spec)[1:]:
+            build_arm(part, corpus, index_root, progress)
+        source = cls._source(spec, corpus)
+        if not folder.finished(source, index_root):
+            with folder.building(source, index_root):
+                pass
+
+    @classmethod
+    def open(cls, spec: ArmSpec, corpus: Corpus, index_root: Path) -> RerankArm:
+        """Open the parts (see :meth:`Arm.open`); the late index's search structure stays shut."""
+        options, dense_spec, late_spec = cls._parts(spec)
+        folder.open_folder(cls._source(spec, corpus), index_root)
+        dense = open_arm(dense_spec, corpus, index_root)
+        late: Any = arm_class(cls.late_name)
+        parts = late.open_parts(late_spec, corpus, index_root)
+        return cls(spec, options, dense, parts.encoder, parts.table, parts.store)
+
+    def rank_batch(self, queries: Sequence[str], k: int, clock: StageClock) -> list[Ranking]:
+        """Retrieve with the dense arm, encode the queries for MaxSim, score its documents."""
+        depth = max(k, self._options.candidates)
+        found = self._dense.rank_batch(queries, depth, clock)
+        with clock.stage("encode"):
+            vectors = self._encoder.encode_queries(queries, self._options.batch_size)
+        with clock.stage("rerank"):
+            return [
+                self._rerank(query, ranking.doc_ids, k)
+                for query, ranking in zip(vectors, found, strict=True)
+            ]
+
+    def _rerank(self, query: FloatArray, doc_ids: Sequence[str], k: int) -> Ranking:
+        """Units without a vector score −inf and are dropped."""
+        rows = [self._table.row_of(doc_id) for doc_id in doc_ids]
+        units = np.array([unit for row in rows for unit in self._table.units_of(row)], dtype=int)
+        scores = rescore(query, self._store, units)
+        real = np.isfinite(scores)
+        return top_documents(scores[real], units[real], self._table, k)
+
+    def memory_bytes(self) -> int:
+        """Return the bytes of the dense arm, the token vectors and the unit table."""
+        return self._dense.memory_bytes() + self._store.size_bytes + self._table.size_bytes
