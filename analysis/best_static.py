@@ -54,5 +54,5 @@ def trained_outcomes(
 
 
 def _always(evaluation: Evaluation, policy: str, lam: float, column: int) -> Outcome:
-    picks = picks_of_single_arms(evaluation, np.full(len(evaluation), column, dtype=np.intp))
+    picks = picks_of_single_arms(evaluation, np.full(len(evaluation), column, dtype=np.int16))
     return score(evaluation, policy, lam, picks)

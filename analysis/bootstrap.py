@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 _BLOCK_CELLS = 1 << 23
+_PRECISE_UP_TO = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +46,17 @@ class Resamples:
 
     def __init__(self, n_queries: int, n_resamples: int, seed: int) -> None:
         self.n_queries = n_queries
+        precise = n_queries <= _PRECISE_UP_TO
+        self.precision: type[np.floating[Any]] = np.float64 if precise else np.float32
+        """Of the sums' terms; single where many queries make up for it."""
         self._block = max(1, _BLOCK_CELLS // max(n_queries, 1))
         generator = np.random.default_rng(seed)
         self._counts = np.zeros(
             (n_resamples, n_queries), dtype=np.uint8
         )  # P(a count > 255) < 1e-500
-        for begin in range(0, n_resamples if n_queries else 0, self._block):
-            rows = self._counts[begin : begin + self._block]
-            drawn = generator.integers(0, n_queries, size=rows.shape)
-            drawn += np.arange(len(rows))[:, None] * n_queries
-            rows[:] = np.bincount(drawn.ravel(), minlength=rows.size).reshape(rows.shape)
+        for row in self._counts if n_queries else ():
+            drawn = generator.integers(0, n_queries, size=n_queries)
+            row[:] = np.bincount(drawn, minlength=n_queries)
 
     def means(self, values: FloatArray) -> FloatArray:
         """Mean of every column in every resample, NaN queries left out.
@@ -66,20 +68,22 @@ class Resamples:
             (n_resamples, K); NaN where a resample drew no query that takes part.
         """
         first, column_of = _distinct(values)
-        values = values[:, first]
-        finite = np.isfinite(values)
-        filled = np.where(finite, values, 0.0)
+        finite = np.isfinite(values[:, first])
         first_mask, mask_of = _distinct(finite)
-        masks = finite[:, first_mask].astype(np.float64)
-        means = np.empty((len(self._counts), values.shape[1]))
-        for begin in range(0, len(self._counts), self._block):
-            weights = self._counts[begin : begin + self._block].astype(np.float64)
-            drawn = (weights @ masks)[:, mask_of]
-            sums = weights @ filled
-            means[begin : begin + self._block] = np.divide(
-                sums, drawn, out=np.full(sums.shape, np.nan), where=drawn > 0
-            )
+        drawn = self.sums(finite[:, first_mask].astype(self.precision))[:, mask_of]
+        filled = np.where(finite, values[:, first], 0.0)
+        sums = self.sums(filled.astype(self.precision))
+        means = np.full(sums.shape, np.nan)
+        np.divide(sums, drawn, out=means, where=drawn > 0)
         return means[:, column_of]
+
+    def sums(self, columns: NDArray[Any]) -> FloatArray:
+        """(n_resamples, K) sum of every column of ``columns`` (n_queries, K) in every resample."""
+        sums = np.empty((len(self._counts), columns.shape[1]))
+        for begin in range(0, len(self._counts), self._block):
+            weights = self._counts[begin : begin + self._block].astype(columns.dtype)
+            sums[begin : begin + self._block] = weights @ columns
+        return sums
 
 
 def _distinct(columns: NDArray[Any]) -> tuple[list[int], NDArray[np.intp]]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from analysis.bootstrap import Estimate, Resamples, estimate_means
-from analysis.outcomes import Outcome, Scores
+from analysis.bootstrap import Estimate
+from analysis.mean_table import MeanTable
+from analysis.outcomes import LATENCY, Outcome
 from analysis.roles import role_of, static_name
 
 
@@ -56,55 +55,56 @@ class Claim:
     """Where there is no such λ: the most accurate point that is faster, else the fastest."""
 
 
-def claims(scores: Scores, resamples: Resamples, confidence: float) -> list[Claim]:
+def claims(means: MeanTable) -> list[Claim]:
     """Answer for every router and every arm of P. λ is picked on the queries evaluated here."""
-    routers = [policy for policy in scores.policies if role_of(policy) == "routed"]
-    found: list[Claim] = []
-    for router in routers:
-        points = _points(scores, router, resamples, confidence)
-        found += [_claim(router, arm, points.get(arm, [])) for arm in scores.evaluation.pipelines]
-    return found
-
-
-def _points(
-    scores: Scores, router: str, resamples: Resamples, confidence: float
-) -> dict[str, list[OperatingPoint]]:
-    """Arm → its operating points beside ``router``, by ascending λ."""
-    measure = scores.evaluation.primary_measure
+    scores = means.scores
     cases = [
-        (arm, ours, theirs)
+        (router, arm, pair)
+        for router in scores.policies
+        if role_of(router) == "routed"
         for arm in scores.evaluation.pipelines
+        for pair in _pairs(means, router, arm)
+    ]
+    metrics = (scores.evaluation.primary_measure, LATENCY)
+    means.fill(
+        (outcome, metric, means.common(pair))
+        for *_, pair in cases
+        for outcome in pair
+        for metric in metrics
+    )
+    points: dict[tuple[str, str], list[OperatingPoint]] = {}
+    for router, arm, pair in cases:
+        points.setdefault((router, arm), []).append(_point(means, *pair))
+    return [
+        _claim(router, arm, points.get((router, arm), []))
+        for router in scores.policies
+        if role_of(router) == "routed"
+        for arm in scores.evaluation.pipelines
+    ]
+
+
+def _pairs(means: MeanTable, router: str, arm: str) -> list[tuple[Outcome, Outcome]]:
+    """The router and the arm at every λ at which they have a query in common, λ ascending."""
+    scores = means.scores
+    return [
+        (ours, theirs)
         for lam in scores.lams
         if (ours := scores.get(router, lam)) and (theirs := scores.get(static_name(arm), lam))
+        if means.common((ours, theirs)).n
     ]
-    columns = [
-        column
-        for _, ours, theirs in cases
-        for column in (
-            ours.values(measure) - theirs.values(measure),
-            theirs.latency_ms - ours.latency_ms,
-        )
-    ]
-    estimates = estimate_means(np.stack(columns, axis=1), resamples, confidence) if cases else []
-    points: dict[str, list[OperatingPoint]] = {}
-    for i, (arm, ours, theirs) in enumerate(cases):
-        quality, latency = estimates[2 * i : 2 * i + 2]
-        if quality.n:
-            points.setdefault(arm, []).append(_point(ours, theirs, quality, latency))
-    return points
 
 
-def _point(ours: Outcome, theirs: Outcome, quality: Estimate, latency: Estimate) -> OperatingPoint:
-    common = ours.evaluated & theirs.evaluated
+def _point(means: MeanTable, ours: Outcome, theirs: Outcome) -> OperatingPoint:
+    common = means.common((ours, theirs))
     measure = ours.evaluation.primary_measure
     return OperatingPoint(
         lam=ours.lam,
-        router_quality=float(ours.values(measure)[common].mean()),
-        arm_quality=float(theirs.values(measure)[common].mean()),
-        router_latency_ms=float(ours.latency_ms[common].mean()),
-        arm_latency_ms=float(theirs.latency_ms[common].mean()),
-        quality_gain=quality,
-        latency_gain_ms=latency,
+        router_quality=means.mean(ours, measure, common).value,
+        arm_quality=means.mean(theirs, measure, common).value,
+        router_latency_ms=means.mean(ours, LATENCY, common).value,
+        arm_latency_ms=means.mean(theirs, LATENCY, common).value,
+        quality_gain=means.difference(ours, theirs, measure),
+        latency_gain_ms=means.difference(theirs, ours, LATENCY),
     )
 
 

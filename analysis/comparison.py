@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from analysis.bootstrap import Estimate, FloatArray, Resamples, estimate_means
-from analysis.outcomes import LATENCY, REWARD, Outcome, Scores
+from analysis.bootstrap import Estimate
+from analysis.mean_table import MeanTable
+from analysis.outcomes import LATENCY, REWARD, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,52 +32,48 @@ class Comparison:
     latency_difference_ms: Estimate
 
 
-def compare_policies(
-    scores: Scores, router: str, resamples: Resamples, confidence: float
-) -> list[Comparison]:
+def compare_policies(means: MeanTable, router: str) -> list[Comparison]:
     """Compare every policy with ``router``, at every λ at which both decided something.
 
     The router is compared with itself too: its row holds its own means and differences of 0.
     """
-    found: list[Comparison] = []
+    scores = means.scores
     metrics = (REWARD, scores.evaluation.primary_measure, LATENCY)
-    for lam in scores.lams:
-        base = scores.get(router, lam)
-        if base is None:
-            continue
-        others = scores.at(lam)
-        differences = [
-            base.values(name) - other.values(name) for other in others for name in metrics
-        ]
-        estimates = estimate_means(np.stack(differences, axis=1), resamples, confidence)
-        for i, other in enumerate(others):
-            if estimates[3 * i].n:
-                found.append(_comparison(base, other, metrics, estimates[3 * i : 3 * i + 3]))
-    return found
+    pairs = [
+        (base, other)
+        for lam in scores.lams
+        if (base := scores.get(router, lam)) is not None
+        for other in scores.at(lam)
+        if means.common((base, other)).n
+    ]
+    means.fill(
+        (outcome, metric, means.common(pair))
+        for pair in pairs
+        for outcome in pair
+        for metric in metrics
+    )
+    return [_comparison(means, base, other, metrics) for base, other in pairs]
 
 
 def _comparison(
-    router: Outcome, policy: Outcome, metrics: tuple[str, str, str], estimates: list[Estimate]
+    means: MeanTable, router: Outcome, policy: Outcome, metrics: tuple[str, str, str]
 ) -> Comparison:
-    theirs = [_common_mean(policy, router, name) for name in metrics]
-    ours = [_common_mean(router, policy, name) for name in metrics]
+    common = means.common((router, policy))
+    theirs = [means.mean(policy, name, common).value for name in metrics]
+    ours = [means.mean(router, name, common).value for name in metrics]
+    differences = [means.difference(router, policy, name) for name in metrics]
     return Comparison(
         policy=policy.policy,
         router=router.policy,
         lam=router.lam,
-        n=estimates[0].n,
+        n=common.n,
         reward=theirs[0],
         quality=theirs[1],
         latency_ms=theirs[2],
         router_reward=ours[0],
         router_quality=ours[1],
         router_latency_ms=ours[2],
-        reward_difference=estimates[0],
-        quality_difference=estimates[1],
-        latency_difference_ms=estimates[2],
+        reward_difference=differences[0],
+        quality_difference=differences[1],
+        latency_difference_ms=differences[2],
     )
-
-
-def _common_mean(of: Outcome, beside: Outcome, metric: str) -> float:
-    values: FloatArray = of.values(metric)[of.evaluated & beside.evaluated]
-    return float(values.mean())

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from analysis.decision_codes import FOLDS, TEST, code_decisions
 from analysis.evaluation import Evaluation, IntArray
 from analysis.outcomes import FloatArray, Outcome, Picks, score
 from analysis.plans import parse_plan
-from analysis.roles import role_of
 from arms.errors import RouterError
 from oracle.labels import Labels
 from router.policy import Plan
 
-TEST = "test"
-FOLDS = "cv"
-_SEPARATOR = "\x1f"
-_BATCH_ROWS = 1 << 20
+__all__ = ["FOLDS", "TEST", "Decided", "DecidedGroup", "join_decisions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +30,8 @@ class DecidedGroup:
     label_rows: IntArray
     plan_codes: IntArray
     overhead_ms: FloatArray
+    predicted_quality: FloatArray | None = None
+    """Quality that the policy expected of its choice, query by query; None where not recorded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,38 +63,35 @@ class Decided:
         return scored
 
 
-def join_decisions(table: pa.Table, labels: Labels) -> Decided:
+def join_decisions(decisions: pa.Table | Iterable[pa.RecordBatch], labels: Labels) -> Decided:
     """Group the decisions on test queries and on folds, as rows of ``labels``.
 
     Static arms and oracles follow from the labels, so decisions that repeat them are skipped. A
-    policy with fused plans is left out by name: labels hold no quality of a fused ranking.
+    policy with fused plans is left out by name: labels hold no quality of a fused ranking. Batches
+    are turned to numbers one by one, so that only codes of all decisions are held at once.
 
     Raises:
         RouterError: decisions that name queries or arms the labels don't have, decide a query
             twice, or call a query ``test`` that the labels trained on.
     """
-    table = _evaluated_rows(table)
-    policies = table["policy"].combine_chunks().dictionary_encode()
-    plan_texts = table["plan"].combine_chunks().dictionary_encode()
-    plans = tuple(parse_plan(text, labels.pipelines) for text in plan_texts.dictionary.to_pylist())
-    is_fold = pc.starts_with(table["split"], FOLDS).to_numpy()
-    lams, lam_codes = _codes_of_lams(table["lam"])
-    policy_codes = policies.indices.to_numpy(zero_copy_only=False)
-    rows = _label_rows(table, labels)
-    _check_split(labels, rows[~is_fold])
-    key = (policy_codes.astype(np.int64) * len(lams) + lam_codes) * 2 + is_fold
+    batches = decisions.to_batches() if isinstance(decisions, pa.Table) else decisions
+    coded = code_decisions(batches, labels)
+    plans = tuple(parse_plan(text, labels.pipelines) for text in coded.plans)
+    lams, lam_codes = _codes_of_lams(coded.lams)
+    _check_split(labels, coded.label_rows[~coded.is_fold])
+    key = (coded.policy_codes.astype(np.int64) * len(lams) + lam_codes) * 2 + coded.is_fold
     order = np.argsort(key, kind="stable")
     borders = np.flatnonzero(np.diff(key[order])) + 1
-    overhead = pc.fill_null(table["overhead_ms"], 0.0).to_numpy()
-    codes = plan_texts.indices.to_numpy(zero_copy_only=False).astype(np.intp)
+    predicted = coded.predicted_quality
     groups = [
         DecidedGroup(
-            evaluation=FOLDS if is_fold[members[0]] else TEST,
-            policy=policies.dictionary[int(policy_codes[members[0]])].as_py(),
+            evaluation=FOLDS if coded.is_fold[members[0]] else TEST,
+            policy=coded.policies[int(coded.policy_codes[members[0]])],
             lam=lams[int(lam_codes[members[0]])],
-            label_rows=rows[members],
-            plan_codes=codes[members],
-            overhead_ms=overhead[members],
+            label_rows=coded.label_rows[members],
+            plan_codes=coded.plan_codes[members],
+            overhead_ms=coded.overhead_ms[members],
+            predicted_quality=None if predicted is None else predicted[members],
         )
         for members in np.split(order, borders)
         if len(members)
@@ -104,22 +99,9 @@ def join_decisions(table: pa.Table, labels: Labels) -> Decided:
     return _without_fusion(plans, [_checked(group, labels) for group in groups])
 
 
-def _evaluated_rows(table: pa.Table) -> pa.Table:
-    """Rows on test queries or folds, of policies that don't follow from the labels alone."""
-    kept = pc.or_(pc.equal(table["split"], TEST), pc.starts_with(table["split"], FOLDS))
-    known = [
-        name
-        for name in pc.unique(table["policy"]).to_pylist()
-        if role_of(name) in ("static", "oracle")
-    ]
-    derived = pc.is_in(table["policy"], value_set=pa.array(known, pa.string()))
-    return table.filter(pc.and_(kept, pc.invert(derived)))
-
-
-def _codes_of_lams(column: pa.ChunkedArray) -> tuple[list[float | None], IntArray]:
+def _codes_of_lams(rows: FloatArray) -> tuple[list[float | None], IntArray]:
     """The distinct λ (rounded to 9 digits; null last as None) and each row's index into them."""
-    lams = np.round(pc.fill_null(column, np.nan).to_numpy(), 9)
-    distinct, codes = np.unique(lams, return_inverse=True)
+    distinct, codes = np.unique(np.round(rows, 9), return_inverse=True)
     named = [None if np.isnan(lam) else float(lam) for lam in distinct]
     outside = [lam for lam in named if lam is not None and not 0.0 <= lam <= 1.0]
     if outside:
@@ -127,24 +109,6 @@ def _codes_of_lams(column: pa.ChunkedArray) -> tuple[list[float | None], IntArra
             f"decisions have lam {outside[0]}; lam must lie in [0, 1]: rerun l2r train"
         )
     return named, codes.astype(np.intp)
-
-
-def _label_rows(table: pa.Table, labels: Labels) -> IntArray:
-    """(decisions,) row of the labels of each decision's (dataset, query id)."""
-    known = pa.array(labels.datasets + _SEPARATOR + labels.query_ids, pa.string())
-    found = []
-    for batch in table.select(["dataset", "query_id"]).to_batches(max_chunksize=_BATCH_ROWS):
-        keys = pc.binary_join_element_wise(batch["dataset"], batch["query_id"], _SEPARATOR)
-        found.append(pc.fill_null(pc.index_in(keys, value_set=known), -1).to_numpy())
-    rows = np.concatenate(found) if found else np.zeros(0)
-    if (rows < 0).any():
-        first = table.slice(int(np.argmax(rows < 0)), 1).to_pylist()[0]
-        raise RouterError(
-            f"{int((rows < 0).sum())} decisions are about queries that the labels don't have, for "
-            f"example '{first['query_id']}' of {first['dataset']}; they were made on other labels: "
-            "rerun l2r train"
-        )
-    return rows.astype(np.intp)
 
 
 def _check_split(labels: Labels, test_rows: IntArray) -> None:
@@ -197,10 +161,15 @@ def _picks(group: DecidedGroup, plans: tuple[Plan, ...], evaluation: Evaluation)
     runs_of_plan = np.array(
         [[arm in plan.arms for arm in evaluation.pipelines] for plan in plans], dtype=bool
     )
+    predicted = None
+    if group.predicted_quality is not None:
+        predicted = np.full(len(evaluation), np.nan)
+        predicted[rows] = group.predicted_quality[inside]
     picks = Picks(
-        answering_arm=np.full(len(evaluation), -1, dtype=np.intp),
+        answering_arm=np.full(len(evaluation), -1, dtype=np.int16),
         runs=np.zeros((len(evaluation), len(evaluation.pipelines)), dtype=bool),
         overhead_ms=np.zeros(len(evaluation)),
+        predicted_quality=predicted,
     )
     picks.answering_arm[rows] = answers[codes]
     picks.runs[rows] = runs_of_plan[codes]

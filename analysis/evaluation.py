@@ -20,6 +20,7 @@ from oracle.labels import Labels
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 BoolArray = NDArray[np.bool_]
+ArmCodes = NDArray[np.integer[Any]]
 Failures = Literal["exclude", "worst"]
 
 _FAILED = ("error", "timeout")

@@ -60,6 +60,7 @@ def new_figure(width_inches: float, height_inches: float) -> Figure:
 def save(figure: Figure, folder: Path, name: str) -> None:
     """Write ``name.png`` and ``name.svg`` without dates or versions."""
     figure.savefig(folder / f"{name}.png", dpi=PNG_DPI, metadata={"Software": None})
+    figure.set_layout_engine("none")  # laid out once; the SVG takes the same places
     no_dates = {"Date": None, "Creator": None}
     figure.savefig(folder / f"{name}.svg", format="svg", metadata=no_dates)
 

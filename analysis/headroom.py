@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.bootstrap import Estimate, FloatArray, Resamples, interval
+from analysis.bootstrap import Estimate, interval
+from analysis.mean_table import MeanTable
 from analysis.outcomes import REWARD, Outcome, Scores
 from analysis.roles import (
     BEST_STATIC,
@@ -14,6 +15,8 @@ from analysis.roles import (
     ORACLE_ROUTER_ARMS,
     role_of,
 )
+
+Triple = tuple[Outcome, Outcome, Outcome]
 
 SMALLEST_HEADROOM = 1e-3
 """Below this distance between oracle and best static, the ratio says nothing."""
@@ -45,65 +48,49 @@ def headroom_closed(policy: float, best_static: float, oracle: float) -> float |
     return (policy - best_static) / headroom
 
 
-def headrooms(scores: Scores, resamples: Resamples, confidence: float) -> list[Headroom]:
+def headrooms(means: MeanTable) -> list[Headroom]:
     """Headroom closed by every router and baseline, for reward and each measure, at every λ."""
-    found: list[Headroom] = []
-    for lam in scores.lams:
-        found += _at(scores, lam, resamples, confidence)
-    return found
+    metrics = (REWARD, *means.scores.evaluation.measures)
+    triples = [triple for lam in means.scores.lams for triple in _triples(means.scores, lam)]
+    means.fill(
+        (outcome, metric, means.common(triple))
+        for triple in triples
+        for outcome in triple
+        for metric in metrics
+    )
+    return [_headroom(means, triple, metric) for triple in triples for metric in metrics]
 
 
-def _at(scores: Scores, lam: float, resamples: Resamples, confidence: float) -> list[Headroom]:
+def _triples(scores: Scores, lam: float) -> list[Triple]:
+    """Policy, best static arm and oracle, for every policy that isn't an arm or an oracle."""
     best_static = scores.get(BEST_STATIC, lam)
     if best_static is None:
         return []
-    cases: list[tuple[Outcome, str, str, FloatArray]] = []
-    for outcome in scores.at(lam):
-        if outcome.policy == BEST_STATIC or role_of(outcome.policy) in ("static", "oracle"):
-            continue
-        for oracle_name in (ORACLE_ROUTER_ARMS, ORACLE_PIPELINES):
-            oracle = scores.get(oracle_name, lam)
-            for metric in (REWARD, *scores.evaluation.measures) if oracle else ():
-                triple = [member.values(metric) for member in (outcome, best_static, oracle)]  # type: ignore[union-attr]
-                cases.append((outcome, metric, oracle_name, _on_common_queries(triple)))
-    if not cases:
-        return []
-    replicates = resamples.means(np.concatenate([columns for *_, columns in cases], axis=1))
     return [
-        _headroom(outcome, metric, oracle, columns, replicates[:, 3 * i : 3 * i + 3], confidence)
-        for i, (outcome, metric, oracle, columns) in enumerate(cases)
+        (outcome, best_static, oracle)
+        for outcome in scores.at(lam)
+        if outcome.policy != BEST_STATIC and role_of(outcome.policy) not in ("static", "oracle")
+        for name in (ORACLE_ROUTER_ARMS, ORACLE_PIPELINES)
+        if (oracle := scores.get(name, lam)) is not None
     ]
 
 
-def _on_common_queries(columns: list[FloatArray]) -> FloatArray:
-    """(N, 3) with NaN in all three where any is NaN."""
-    stacked = np.stack(columns, axis=1)
-    return np.where(np.isfinite(stacked).all(axis=1, keepdims=True), stacked, np.nan)
-
-
-def _headroom(
-    outcome: Outcome,
-    metric: str,
-    oracle: str,
-    columns: FloatArray,
-    replicates: FloatArray,
-    confidence: float,
-) -> Headroom:
-    common = columns[np.isfinite(columns[:, 0])]
-    policy, best, top = common.mean(axis=0) if len(common) else (np.nan, np.nan, np.nan)
-    closed = headroom_closed(policy, best, top)
-    headroom = replicates[:, 2] - replicates[:, 1]
-    defined = headroom >= SMALLEST_HEADROOM
+def _headroom(means: MeanTable, triple: Triple, metric: str) -> Headroom:
+    common = means.common(triple)
+    policy, best, top = (means.mean(outcome, metric, common) for outcome in triple)
+    closed = headroom_closed(policy.value, best.value, top.value)
+    headroom = top.replicates - best.replicates
     ratios = np.full(headroom.shape, np.nan)
-    np.divide(replicates[:, 0] - replicates[:, 1], headroom, out=ratios, where=defined)
-    low, high = (None, None) if closed is None else interval(ratios, confidence)
+    gained = policy.replicates - best.replicates
+    np.divide(gained, headroom, out=ratios, where=headroom >= SMALLEST_HEADROOM)
+    low, high = (None, None) if closed is None else interval(ratios, means.confidence)
     return Headroom(
-        policy=outcome.policy,
-        lam=outcome.lam,
+        policy=triple[0].policy,
+        lam=triple[0].lam,
         metric=metric,
-        oracle=oracle,
-        policy_mean=float(policy),
-        best_static_mean=float(best),
-        oracle_mean=float(top),
-        closed=Estimate(None if closed is None else float(closed), low, high, len(common)),
+        oracle=triple[2].policy,
+        policy_mean=policy.value,
+        best_static_mean=best.value,
+        oracle_mean=top.value,
+        closed=Estimate(None if closed is None else float(closed), low, high, common.n),
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.evaluation import Evaluation, FloatArray, IntArray
+from analysis.evaluation import ArmCodes, Evaluation, FloatArray
 from analysis.outcomes import Outcome, normalised_plan_latency, picks_of_single_arms, score
 from analysis.roles import ORACLE_PIPELINES, ORACLE_ROUTER_ARMS
 from arms.reward import reward
@@ -24,7 +24,7 @@ def arm_rewards(evaluation: Evaluation, lam: float) -> FloatArray:
     return reward(evaluation.quality[evaluation.primary_measure], shares, lam)
 
 
-def best_arms(evaluation: Evaluation, lam: float, arms: Sequence[str]) -> IntArray:
+def best_arms(evaluation: Evaluation, lam: float, arms: Sequence[str]) -> ArmCodes:
     """(N,) column of the best of ``arms``: reward, then lower latency, then order in P.
 
     −1 where the query's dataset has none of them.
@@ -37,7 +37,7 @@ def best_arms(evaluation: Evaluation, lam: float, arms: Sequence[str]) -> IntArr
     best = np.where(present, rewards, -np.inf).max(axis=1, keepdims=True)
     tied = present & (rewards >= best - TIE_TOLERANCE)
     latency = np.where(tied, evaluation.latency_ms[:, columns], np.inf)
-    return np.where(present.any(axis=1), columns[latency.argmin(axis=1)], -1).astype(np.intp)
+    return np.where(present.any(axis=1), columns[latency.argmin(axis=1)], -1).astype(np.int16)
 
 
 def oracle_outcomes(evaluation: Evaluation, lams: Sequence[float]) -> list[Outcome]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.evaluation import BoolArray, Evaluation, FloatArray, IntArray
+from analysis.evaluation import ArmCodes, BoolArray, Evaluation, FloatArray
 from analysis.roles import in_report_order, static_name
 from arms.reward import reward
 
@@ -20,12 +20,14 @@ OVERHEAD = "overhead_ms"
 class Picks:
     """What a policy chose for the N queries of an evaluation."""
 
-    answering_arm: IntArray
+    answering_arm: ArmCodes
     """(N,) column of the arm whose ranking is returned; −1 where the policy decided nothing."""
     runs: BoolArray
     """(N, P) arms that are run, probes included."""
     overhead_ms: FloatArray
     """(N,) milliseconds the policy itself took."""
+    predicted_quality: FloatArray | None = None
+    """(N,) quality it expected of its choice; NaN where not said, None where it never says."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +40,13 @@ class Outcome:
     policy: str
     lam: float
     evaluation: Evaluation
-    answering_arm: IntArray
+    answering_arm: ArmCodes
     runs: BoolArray
     overhead_ms: FloatArray
     latency_ms: FloatArray
     """Arms run plus the policy's own overhead."""
     reward: FloatArray
+    predicted_quality: FloatArray | None = None
 
     @property
     def evaluated(self) -> BoolArray:
@@ -75,9 +78,10 @@ class Outcome:
         return timed[np.isfinite(timed)]
 
 
-def _answers(values: FloatArray, answering_arm: IntArray) -> FloatArray:
+def _answers(values: FloatArray, answering_arm: ArmCodes) -> FloatArray:
     """(N,) the value of the arm that answered; NaN where none did."""
-    chosen = np.take_along_axis(values, np.maximum(answering_arm, 0)[:, None], axis=1)[:, 0]
+    places = np.arange(len(values)) * values.shape[1] + np.maximum(answering_arm, 0)
+    chosen = np.take(values, places)
     return np.where(answering_arm >= 0, chosen, np.nan)
 
 
@@ -105,10 +109,11 @@ def score(evaluation: Evaluation, policy: str, lam: float, picks: Picks) -> Outc
         overhead_ms=picks.overhead_ms,
         latency_ms=np.where(np.isnan(share), np.nan, latency),
         reward=reward(quality, share, lam),
+        predicted_quality=picks.predicted_quality,
     )
 
 
-def picks_of_single_arms(evaluation: Evaluation, answering_arm: IntArray) -> Picks:
+def picks_of_single_arms(evaluation: Evaluation, answering_arm: ArmCodes) -> Picks:
     """Picks of one arm per query (−1: none) by a policy that costs nothing."""
     columns = np.arange(len(evaluation.pipelines))
     return Picks(
@@ -122,7 +127,7 @@ def static_outcomes(evaluation: Evaluation, lams: tuple[float, ...]) -> list[Out
     """Every arm of P as a policy of its own, at every λ; read from the labels alone."""
     outcomes = []
     for column, arm in enumerate(evaluation.pipelines):
-        picks = picks_of_single_arms(evaluation, np.full(len(evaluation), column, dtype=np.intp))
+        picks = picks_of_single_arms(evaluation, np.full(len(evaluation), column, dtype=np.int16))
         outcomes += [score(evaluation, static_name(arm), lam, picks) for lam in lams]
     return outcomes
 

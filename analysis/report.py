@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.content import ReportContent
+from analysis.decision_codes import read_decision_batches
 from analysis.facts import latency_notes, router_facts
 from analysis.figures import write_figures
 from analysis.markdown import write_markdown
@@ -18,7 +19,6 @@ from analysis.table import write_csv
 from arms.atomic import atomic_folder, write_json
 from arms.errors import SettingsError
 from oracle.labels import read_labels
-from router.decisions import read_decisions
 
 DECISIONS = "decisions.parquet"
 RECORD = "report.json"
@@ -62,7 +62,7 @@ def write_report(
     labels = read_labels(labels_folder)
     results = compute_results(
         labels,
-        read_decisions(decisions),
+        read_decision_batches(decisions),
         chosen,
         read_latency_samples(labels_folder, labels),
         latency_notes(labels.manifest, modelled_share(labels_folder)),

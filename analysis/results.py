@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from analysis.comparison import Comparison, compare_policies
 from analysis.decided import FOLDS, TEST, Decided, join_decisions
 from analysis.evaluation import Evaluation, Failures, FloatArray, IntArray, evaluate_queries
 from analysis.headroom import Headroom, headrooms
+from analysis.mean_table import MeanTable
 from analysis.oracle_policy import oracle_outcomes
 from analysis.outcomes import Outcome, Scores, static_outcomes
 from analysis.roles import BEST_STATIC, BEST_STATIC_ON_TEST, role_of
@@ -58,7 +59,7 @@ class Results:
 
 def compute_results(
     labels: Labels,
-    decisions: pa.Table,
+    decisions: pa.Table | Iterable[pa.RecordBatch],
     settings: ReportSettings,
     samples_ms: FloatArray | None = None,
     notes: tuple[str, ...] = (),
@@ -167,14 +168,14 @@ def _that_differ(hindsight: list[Outcome], others: list[Outcome]) -> list[Outcom
 
 def _evaluate(scores: Scores, router: str, settings: ReportSettings) -> EvaluationResults:
     resamples = Resamples(len(scores.evaluation), settings.n_resamples, settings.seed)
-    confidence = settings.confidence
+    means = MeanTable(scores, resamples, settings.confidence)
     summaries, per_dataset = summarise(scores)
     return EvaluationResults(
         scores=scores,
         summaries=tuple(summaries),
         per_dataset=tuple(per_dataset),
-        headrooms=tuple(headrooms(scores, resamples, confidence)),
-        comparisons=tuple(compare_policies(scores, router, resamples, confidence)),
-        claims=tuple(claims(scores, resamples, confidence)),
+        headrooms=tuple(headrooms(means)),
+        comparisons=tuple(compare_policies(means, router)),
+        claims=tuple(claims(means)),
         shares=tuple(routing_shares(scores)),
     )

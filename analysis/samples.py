@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analysis.evaluation import FloatArray
+from analysis.query_places import QueryPlaces, place_of
+from arms.errors import LabelsError
 from oracle.labels import Labels
 
 LATENCY_SAMPLES = "latency_samples.parquet"
-_SEPARATOR = "\x1f"
+_COLUMNS = ("dataset", "query_id", "arm", "latency_ms")
 
 
 def read_latency_samples(labels_folder: Path, labels: Labels) -> FloatArray | None:
@@ -21,16 +24,16 @@ def read_latency_samples(labels_folder: Path, labels: Labels) -> FloatArray | No
 
     A P95 of per-query medians hides tails; a P95 of these doesn't. Timings of queries or arms
     that the labels don't have are ignored.
+
+    Raises:
+        LabelsError: the file is damaged, or lacks a column.
     """
     path = labels_folder / LATENCY_SAMPLES
     if not path.is_file():
         return None
-    table = pq.read_table(path, columns=["dataset", "query_id", "arm", "latency_ms"])
-    keys = pc.binary_join_element_wise(table["dataset"], table["query_id"], _SEPARATOR)
-    known = pa.array(labels.datasets + _SEPARATOR + labels.query_ids, pa.string())
-    rows = pc.fill_null(pc.index_in(keys, value_set=known), -1).to_numpy().astype(np.intp)
-    arms = pc.index_in(table["arm"], value_set=pa.array(labels.pipelines, pa.string()))
-    columns = pc.fill_null(arms, -1).to_numpy().astype(np.intp)
+    table = _read(path, _COLUMNS, read_dictionary=_COLUMNS[:3])
+    rows = QueryPlaces(labels).rows_of(table["dataset"], table["query_id"])
+    columns = place_of(table["arm"], pa.array(labels.pipelines, pa.string()))
     used = (rows >= 0) & (columns >= 0)
     if not used.any():
         return None
@@ -41,17 +44,44 @@ def read_latency_samples(labels_folder: Path, labels: Labels) -> FloatArray | No
     repeat = np.arange(len(cells)) - np.repeat(first, np.diff(np.r_[first, len(cells)]))
     shape = (len(labels.query_ids), len(labels.pipelines), int(repeat.max()) + 1)
     samples = np.full(shape, np.nan)
-    milliseconds = table["latency_ms"].to_numpy()[used][order]
+    milliseconds = table["latency_ms"].cast(pa.float64()).to_numpy()[used][order]
     samples[cells // shape[1], cells % shape[1], repeat] = milliseconds
     return samples
 
 
 def modelled_share(labels_folder: Path) -> float:
-    """Share of the labels with a latency whose latency was modelled rather than timed."""
+    """Share of the labels with a latency whose latency was modelled rather than timed.
+
+    Raises:
+        LabelsError: ``labels.parquet`` is absent or damaged.
+    """
     path = labels_folder / "labels.parquet"
-    if "latency_modelled" not in pq.read_schema(path).names:
+    try:
+        names = pq.read_schema(path).names
+    except (OSError, pa.ArrowInvalid) as error:
+        raise LabelsError(f"{path} is absent or damaged ({error}); rerun l2r oracle") from error
+    if "latency_modelled" not in names:
         return 0.0
-    table = pq.read_table(path, columns=["latency_ms", "latency_modelled"])
+    table = _read(path, ("latency_ms", "latency_modelled"))
     timed = pc.is_valid(table["latency_ms"])
     modelled = pc.fill_null(table["latency_modelled"], False).filter(timed).to_numpy()
     return float(modelled.mean()) if len(modelled) else 0.0
+
+
+def _read(path: Path, columns: Sequence[str], read_dictionary: Sequence[str] = ()) -> pa.Table:
+    try:
+        table = pq.read_table(path, columns=list(columns), read_dictionary=list(read_dictionary))
+    except (OSError, pa.ArrowInvalid) as error:
+        raise LabelsError(
+            f"{path} is damaged ({error}); expected a parquet file with the columns "
+            f"{', '.join(columns)}. Delete {path.parent / 'manifest.json'} and rerun l2r oracle, "
+            "which keeps finished work; or delete this file, and the report goes without single "
+            "timings"
+        ) from error
+    missing = [name for name in columns if name not in table.column_names]
+    if missing:
+        raise LabelsError(
+            f"{path} lacks the columns {', '.join(missing)}; expected {', '.join(columns)}: rerun "
+            "l2r oracle, or delete the file, and the report goes without single timings"
+        )
+    return table

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -125,11 +126,19 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _read_table(path: Path) -> pa.Table:
+def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     try:
-        return pq.read_table(path, page_checksum_verification=True)
+        table = pq.read_table(
+            path, columns=list(columns) if columns else None, page_checksum_verification=True
+        )
     except (OSError, pa.ArrowException) as error:
         raise LabelsError(f"{path} is absent or damaged ({error}); rerun l2r oracle") from error
+    missing = [name for name in columns or () if name not in table.column_names]
+    if missing:
+        raise LabelsError(
+            f"{path} lacks the columns {', '.join(missing)}; rerun l2r oracle, or mend the import"
+        )
+    return table
 
 
 def read_labels(folder: Path) -> Labels:
@@ -137,35 +146,31 @@ def read_labels(folder: Path) -> Labels:
     manifest = read_manifest(folder)
     pipelines = tuple(manifest["pipelines"])
     measures = tuple(manifest["measures"])
-    queries = _read_table(folder / "queries.parquet").to_pydict()
-    order = sorted(
-        range(len(queries["query_id"])),
-        key=lambda row: (queries["dataset"][row], queries["query_id"][row]),
-    )
-    position = {
-        (queries["dataset"][row], queries["query_id"][row]): rank for rank, row in enumerate(order)
-    }
-    shape = (len(order), len(pipelines))
+    queries = _read_table(folder / "queries.parquet")
+    keys = _QueryKeys(queries)
+    shape = (len(queries), len(pipelines))
     status = np.full(shape, "skipped", dtype=object)
     latency = np.full(shape, np.nan)
     quality = {measure: np.full(shape, np.nan) for measure in measures}
-    table = _read_table(folder / "labels.parquet")
-    column_of = {arm: column for column, arm in enumerate(pipelines)}
-    rows = np.array(
-        [
-            position[key]
-            for key in zip(table["dataset"].to_pylist(), table["query_id"].to_pylist(), strict=True)
-        ],
-        dtype=np.intp,
-    )
-    columns = np.array([column_of[arm] for arm in table["arm"].to_pylist()], dtype=np.intp)
+    path = folder / "labels.parquet"
+    names = ["dataset", "query_id", "arm", "status", *measures, "latency_ms"]
+    table = _read_table(path, names)
+    rows = keys.rows_of(table)
+    columns = _places(table["arm"], pa.array(pipelines, pa.string()))
+    odd = int(((rows < 0) | (columns < 0)).sum())
+    if odd:
+        raise LabelsError(
+            f"{path} has {odd} rows about a query that queries.parquet lacks or an arm that the "
+            f"manifest lacks; the folder mixes two runs: delete {folder / MANIFEST} and rerun "
+            "l2r oracle"
+        )
     status[rows, columns] = table["status"].to_numpy(zero_copy_only=False)
     latency[rows, columns] = table["latency_ms"].to_numpy(zero_copy_only=False)
     for measure in measures:
         quality[measure][rows, columns] = table[measure].to_numpy(zero_copy_only=False)
 
     def ordered(name: str) -> TextArray:
-        return np.array([queries[name][row] for row in order], dtype=object)
+        return np.asarray(queries[name].to_numpy(zero_copy_only=False)[keys.order], dtype=object)
 
     return Labels(
         pipelines=pipelines,
@@ -174,9 +179,41 @@ def read_labels(folder: Path) -> Labels:
         query_ids=ordered("query_id"),
         splits=ordered("split"),
         text_groups=ordered("text_group"),
-        texts=ordered("text") if "text" in queries else None,
+        texts=ordered("text") if "text" in queries.column_names else None,
         status=status,
         quality=quality,
         latency_ms=latency,
         manifest=manifest,
     )
+
+
+def _places(texts: pa.ChunkedArray, values: pa.Array) -> NDArray[np.int64]:
+    """(rows,) place of each text in ``values``; −1 where it isn't there."""
+    found = pc.index_in(texts.cast(pa.string()), value_set=values)
+    return np.asarray(pc.fill_null(found, -1).to_numpy(), dtype=np.int64)
+
+
+class _QueryKeys:
+    """Finds queries by (dataset, query id) without a loop over rows."""
+
+    def __init__(self, queries: pa.Table) -> None:
+        self._datasets = pc.unique(queries["dataset"].cast(pa.string())).sort()
+        self._ids = pc.unique(queries["query_id"].cast(pa.string())).sort()
+        keys = self._keys(queries)
+        self.order = np.argsort(keys, kind="stable")
+        """(Q,) rows of ``queries`` by dataset, then query id, as strings."""
+        self._sorted = keys[self.order]
+
+    def _keys(self, table: pa.Table) -> NDArray[np.int64]:
+        """(rows,) one number per (dataset, query id); −1 where either is unknown."""
+        major = _places(table["dataset"], self._datasets)
+        minor = _places(table["query_id"], self._ids)
+        return np.where((major < 0) | (minor < 0), -1, major * len(self._ids) + minor)
+
+    def rows_of(self, table: pa.Table) -> NDArray[np.intp]:
+        """(rows,) place of each row's query in ``order``; −1 where there is none."""
+        keys = self._keys(table)
+        if not len(self._sorted):
+            return np.full(len(keys), -1, dtype=np.intp)
+        place = np.minimum(np.searchsorted(self._sorted, keys), len(self._sorted) - 1)
+        return np.where(self._sorted[place] == keys, place, -1).astype(np.intp)
