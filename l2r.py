@@ -121,17 +121,12 @@ def parse_run(content: Any, source: str, base: Path) -> Any:
 
 def read_run(path: Path) -> Any:
     """Read and check the YAML file of a run."""
-    import yaml
-
     from arms.errors import SettingsError
+    from arms.yaml_file import read_yaml
 
     if not path.is_file():
         raise SettingsError(f"{path} is not a file; give the YAML file of a run")
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is not valid YAML: {error}") from error
-    return parse_run(content, str(path), path.parent)
+    return parse_run(read_yaml(path), str(path), path.parent)
 
 
 def read_datasets(run: Any) -> list[Dataset]:
@@ -212,22 +207,42 @@ def arms() -> None:
 def queries(
     run_file: RunFile,
     seed: Annotated[int | None, typer.Option(help="of the draw; default: the file's")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="replace folders that hold something else")
+    ] = False,
 ) -> None:
     """Make labelled queries from unlabelled corpora, as BEIR folders that a run can name.
 
-    How many and of which kinds: the section 'queries:' of the file.
+    How many and of which kinds: the section 'queries:' of the file. Run again, it leaves folders
+    that were made from the same corpus and settings as they are.
     Example: l2r queries my.yaml
     """
-    from arms.corpora.beir import write_beir
-    from arms.corpora.queries import make_queries
+    from arms.corpora.query_folder import is_made, write_queries
     from arms.corpora.reader import read_corpus
+    from arms.errors import CorpusError
 
     run = read_run(run_file)
     settings = run.queries if seed is None else run.queries.model_copy(update={"seed": seed})
-    for one in run.corpus:
-        dataset = make_queries(read_corpus(one), settings, _progress())
-        target = run.output / "queries" / one.dataset_name
-        write_beir(dataset, target)
+    targets = [run.output / "queries" / one.dataset_name for one in run.corpus]
+    problems = [
+        f"two corpora would be written to {target}; give one of them another 'name:'"
+        for target in sorted({one for one in targets if targets.count(one) > 1})
+    ]
+    wanted = {}
+    for one, target in zip(run.corpus, targets, strict=True):
+        try:
+            corpus = read_corpus(one)
+            if overwrite or not is_made(target, corpus, settings):
+                wanted[target] = corpus
+        except CorpusError as error:
+            problems.append(str(error))
+    if problems:
+        raise CorpusError("\n".join(problems))
+    for target in targets:
+        if target not in wanted:
+            typer.echo(f"made already: {target}")
+    for target, corpus in wanted.items():
+        dataset = write_queries(corpus, settings, target, _progress())
         typer.echo(f"{len(dataset.queries)} queries over {len(dataset.corpus)} documents: {target}")
     typer.echo("Name these folders under 'corpus:' to index, label and route over them.")
 
@@ -310,9 +325,12 @@ def train(run_file: RunFile, lam: Lams = None) -> None:
 
     Example: l2r train my.yaml --lam 0 0.1 0.3 0.5
     """
+    from oracle.labels import read_manifest
+
     run = read_run(run_file)
     if lam:
         run = with_lams(run, lam)
+    read_manifest(run.output / "labels")  # training loads torch, which takes seconds
     run_stages(run, read_datasets(run), ("train",))
 
 
@@ -332,6 +350,9 @@ def select(
     lam: Annotated[float, typer.Option(help="0 = quality only … 1 = latency only")] = 0.1,
     k: Annotated[int, typer.Option(help="also search: return k documents (0: only select)")] = 0,
     dataset: Annotated[str | None, typer.Option(help="which corpus of the run to search")] = None,
+    index_folder: Annotated[
+        Path | None, typer.Option("--index", help="the index/ folder; default: beside the router")
+    ] = None,
 ) -> None:
     """Choose the arm for one query, and say what to expect of it.
 
@@ -339,11 +360,12 @@ def select(
     """
     from router import Router
 
-    if dataset and not k:
-        raise typer.BadParameter(
-            "--dataset says what to search; give --k too", param_hint="--dataset"
-        )
-    router = Router.load(router_folder)
+    for option, given in (("--dataset", dataset), ("--index", index_folder)):
+        if given and not k:
+            raise typer.BadParameter(
+                f"{option} says what to search; give --k too", param_hint=option
+            )
+    router = Router.load(router_folder, index=index_folder)
     if k:
         found = router.search(query, lam=lam, k=k, dataset=dataset)
         choice = found.choice

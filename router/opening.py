@@ -60,7 +60,7 @@ class OpenArms:
         if missing:
             raise RouterError(
                 f"the index {self._index_root / dataset} lacks the router's arms "
-                f"{', '.join(missing)}; run l2r index, or leave them out with arms=[...]"
+                f"{', '.join(missing)}; run l2r index (in Python, arms=[...] can leave them out)"
             )
         return dataset, arms
 
@@ -102,7 +102,7 @@ class OpenArms:
         if dataset is None and len(present) == 1:
             return present[0]
         if dataset not in present:
-            wish = "name one with dataset=..." if dataset is None else f"got '{dataset}'"
+            wish = "name one (dataset=..., --dataset)" if dataset is None else f"got '{dataset}'"
             raise RouterError(
                 f"the index {self._index_root} has the datasets {', '.join(present) or 'none'}; "
                 f"{wish}"

@@ -171,7 +171,8 @@ class Router:
             raise RouterError(f"k must be a whole number of at least 1, got {k!r}")
         if self._open_arms is None:
             raise RouterError(
-                "search needs an index; give Router.load(..., index=<the folder index/ of the run>)"
+                f"search needs an index, and none lies beside {self.folder}; name the run's index/ "
+                "(Router.load(..., index=...), --index)"
             )
         dataset, allowed = self._open_arms.candidates(dataset, self._allowed(arms))
         choice = self._choose([query], lam, allowed, policy)[0]

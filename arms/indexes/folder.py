@@ -160,8 +160,9 @@ def reading(folder: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, EOFError) as error:  # EOFError: numpy, of an empty file
+        told = str(error).partition(". ")[0]  # numpy goes on to advise loading pickles
         raise ArmIndexError(
-            f"the index {folder} can't be read ({error}); delete the folder and run l2r index"
+            f"the index {folder} can't be read ({told}); delete the folder and run l2r index"
         ) from error
 
 
@@ -234,11 +235,17 @@ def peak_rss_mb() -> float | None:
 
 _DISTRIBUTIONS = {
     "bm25s": "bm25s",
+    "colpali_engine": "colpali-engine",
     "Stemmer": "PyStemmer",
     "faiss": "faiss-cpu",
     "fast_plaid": "fast-plaid",
     "numpy": "numpy",
+    "onnxruntime": "onnxruntime",
+    "openvino": "openvino",
+    "PIL": "pillow",
     "pylate": "pylate",
+    "pypdfium2": "pypdfium2",
+    "rapidocr": "rapidocr",
     "sentence_transformers": "sentence-transformers",
     "torch": "torch",
     "transformers": "transformers",
