@@ -43,6 +43,11 @@ class DatasetSettings(Settings):
     strict: bool = Field(default=True, description="refuse a corpus with problems; else drop them")
     language: str = Field(default="english", description="of the text; picks BM25's stemmer")
     dpi: int = Field(default=144, ge=18, le=1200, description="at which PDF pages are drawn")
+    density: str = Field(
+        default="page-objects",
+        description="visual density of pages: from the PDF's page-objects; none; or the "
+        "package.module:attribute of a layout model",
+    )
 
     @model_validator(mode="after")
     def _needs_a_path(self) -> DatasetSettings:

@@ -6,6 +6,7 @@ import logging
 
 from arms.corpora.beir import BeirCorpus, find_corpus, find_folder
 from arms.corpora.corpus import Corpus, Dataset
+from arms.corpora.density import density_of
 from arms.corpora.media import PageMaker
 from arms.corpora.problems import Problems
 from arms.corpora.validate import check_corpus, check_folder, refuse
@@ -31,7 +32,7 @@ def read_dataset(settings: DatasetSettings) -> Dataset:
 
         return make_queries(read_corpus(settings))
     folder = find_folder(settings.path)
-    pages = PageMaker(folder.corpus.parent, settings.dpi)
+    pages = PageMaker(folder.corpus.parent, settings.dpi, density_of(settings.density))
     checked = check_folder(folder, pages)
     refuse(checked.problems, name, settings.strict)
     _report(name, checked.problems)
@@ -52,7 +53,8 @@ def read_corpus(settings: DatasetSettings) -> Corpus:
 
         return python_docs_corpus(name)
     path = find_corpus(settings.path)
-    problems, pages = Problems(), PageMaker(path.parent, settings.dpi)
+    problems = Problems()
+    pages = PageMaker(path.parent, settings.dpi, density_of(settings.density))
     checked = check_corpus(path, problems, pages)
     refuse(problems, name, settings.strict)
     _report(name, problems)

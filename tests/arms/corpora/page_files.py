@@ -52,6 +52,22 @@ def pdf_bytes(pages: Sequence[bytes], box=(0, 0, WIDTH, HEIGHT), extra="", trail
     return _with_table(objects, trailer)
 
 
+def form(content: bytes, inner: bytes, matrix: str) -> bytes:
+    """A PDF of one page that draws the form ``/Fm1``, which draws ``inner``."""
+    whole = pdf_bytes([content, inner])
+    head = (
+        f"<< /Type /XObject /Subtype /Form /BBox [0 0 1000 1000] /Matrix [{matrix}] "
+        "/Resources << /XObject << /Im1 4 0 R >> >> "
+    ).encode()
+    length = f"<< /Length {len(inner)} >>".encode()
+    begin = whole.index(b"8 0 obj")
+    body = whole[begin:].replace(length, head + length[3:], 1)
+    body = body[: body.index(b"xref")]
+    page = whole[:begin].replace(b"/XObject << /Im1 4 0 R >>", b"/XObject << /Fm1 8 0 R >>", 1)
+    page = page.replace(b"[5 0 R 7 0 R] /Count 2", b"[5 0 R] /Count 1")
+    return page + body + b"trailer\n<< /Size 9 /Root 1 0 R >>\n%%EOF\n"
+
+
 def _with_table(objects: Sequence[bytes], trailer: str) -> bytes:
     out = io.BytesIO(b"%PDF-1.4\n")
     out.seek(0, 2)
