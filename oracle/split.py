@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from arms.corpora.corpus import Dataset
@@ -28,22 +29,32 @@ def split_queries(
 ) -> dict[QueryKey, str]:
     """Return ``train``, ``val`` or ``test`` for every query of the suite.
 
+    See :func:`split_grouped`; the group is the normalised text.
+    """
+    groups = {
+        dataset.name: {query.query_id: text_group(query.text) for query in dataset.queries}
+        for dataset in datasets
+    }
+    return split_grouped(groups, shares, seed)
+
+
+def split_grouped(
+    group_of: Mapping[str, Mapping[str, str]], shares: SplitSettings, seed: int
+) -> dict[QueryKey, str]:
+    """Split dataset → query id → group; the members of a group are never torn apart.
+
     A question never sits on both sides, even where it occurs in two datasets: the dataset first in
     the order of names decides for both. Inside a dataset the groups are ordered by a seeded hash
     of their text and fill test, then validation, to the nearest whole number of queries; train
     takes the rest. A dataset of two groups or more has a test query, one of three or more a
     validation query too, where the shares aren't zero. One alone goes to train.
     """
-    of_group: dict[str, str] = {}
+    split_of: dict[str, str] = {}
     splits: dict[QueryKey, str] = {}
-    for dataset in sorted(datasets, key=lambda one: one.name):
-        groups: dict[str, list[str]] = {}
-        for query in dataset.queries:
-            groups.setdefault(text_group(query.text), []).append(query.query_id)
-        sizes = {group: len(members) for group, members in groups.items()}
-        of_group.update(_split_groups(sizes, of_group, shares, seed))
-        for group, members in groups.items():
-            splits.update({(dataset.name, query_id): of_group[group] for query_id in members})
+    for dataset, groups in sorted(group_of.items()):
+        sizes = dict(Counter(groups.values()))
+        split_of.update(_split_groups(sizes, split_of, shares, seed))
+        splits.update({(dataset, query_id): split_of[group] for query_id, group in groups.items()})
     return splits
 
 

@@ -1,0 +1,255 @@
+"""A checked grid becomes a labels folder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from arms.atomic import atomic_folder, write_json
+from arms.errors import LabelsError, SettingsError
+from oracle.hardware import library_versions, source_commit
+from oracle.importing.grid import Grid
+from oracle.importing.problems import Problems, refuse, write_problems
+from oracle.labels import MANIFEST, SCHEMA_VERSION, read_manifest
+from oracle.plan import digest_of
+from oracle.release.checksums import sha256_of
+from oracle.settings import OracleSettings
+from oracle.split import split_grouped
+from oracle.tables import QUERY_SCHEMA, column, label_schema, write_table
+
+DROPPED = "dropped.csv"
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """How to read a source."""
+
+    arms: tuple[str, ...] | None = None
+    """Those to import; default: all that the source has."""
+    router_arms: tuple[str, ...] | None = None
+    """A, the arms a router may choose; default: all imported."""
+    quality: str | None = None
+    """The measure that serves as quality; default: nDCG@5, or else an nDCG, or else the first."""
+    dataset: str | None = None
+    """Name of the dataset where the source names none; default: the file's name."""
+    columns: Mapping[str, str] | None = None
+    """``text``, ``query_id`` … → header, where the header isn't a usual one."""
+    latency_unit: str | None = None
+    """``ms`` or ``s``, for headers that don't say."""
+    sheet: str | None = None
+    lenient: bool = False
+    """Leave out what has a problem, and record it, instead of refusing."""
+    seed: int = 42
+    """Of the split, where the source has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What was written."""
+
+    folder: Path
+    n_queries: int
+    n_dropped: int
+    arms: tuple[str, ...]
+    measures: tuple[str, ...]
+    splits: Mapping[str, int]
+
+
+def check_import_target(target: Path) -> None:
+    """Raise ``SettingsError`` if importing would delete anything but earlier imported labels."""
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if target.is_dir():
+        try:
+            if "imported" in read_manifest(target):
+                return
+        except LabelsError:
+            pass
+    raise SettingsError(
+        f"{target} exists and holds no imported labels; an import replaces its folder: name a new "
+        "one, or empty this"
+    )
+
+
+def write_grid(
+    grid: Grid,
+    status: NDArray[np.object_],
+    target: Path,
+    sets: Sequence[Problems],
+    options: ImportOptions,
+    kind: str,
+    files: Iterable[Path],
+    runs: pa.Table | None = None,
+) -> Imported:
+    """Write labels of the queries without a problem; refuse where there is one, unless lenient.
+
+    Args:
+        grid: Q queries × P arms.
+        status: (Q, P), settled.
+        target: replaced as a whole.
+        sets: problems of every source; the first counts the rows of ``grid``.
+        options: how the source was read.
+        kind: ``wide``, ``long`` or ``trec``.
+        files: what was read; their hashes go to the manifest.
+        runs: rankings, where the source has them; columns of ``runs.parquet``.
+
+    Raises:
+        LabelsError: with every problem, unless lenient and no problem concerns the source as a
+            whole; or no query is left.
+    """
+    found = [one for one in sets if one.found]
+    if found and (not options.lenient or any(one.fatal for one in found)):
+        refuse(found, target)
+    wrong = np.isin(grid.rows, list(sets[0].rows)).any(axis=1)
+    wrong |= np.isin(grid.queries.rows, list(sets[0].rows))
+    kept = ~wrong
+    if not kept.any():
+        sets[0].add("no_row", "", None)
+        refuse(sets, target)
+    n_dropped = int(wrong.sum())
+    dropped = Counter(grid.queries.datasets[wrong].tolist())
+    grid, status = grid.taken(kept), status[kept]
+    order = np.lexsort((grid.queries.query_ids.astype(str), grid.queries.datasets.astype(str)))
+    grid, status = grid.taken(order), status[order]
+    splits = _splits(grid, options.seed)
+    manifest = _manifest(grid, status, options, kind, files, dropped)
+    with atomic_folder(target) as folder:
+        measures = tuple(grid.quality)
+        write_table(
+            folder / "labels.parquet", _labels(grid, status, splits), label_schema(measures)
+        )
+        queries = _queries(grid, splits)
+        write_table(folder / "queries.parquet", queries, queries.schema)
+        if runs is not None:
+            write_table(folder / "runs.parquet", runs, runs.schema)
+        if found:
+            write_problems(found, folder / DROPPED)
+        write_json(folder / MANIFEST, manifest)
+    return Imported(
+        target,
+        len(grid.queries),
+        n_dropped,
+        grid.arms,
+        tuple(grid.quality),
+        dict(sorted(Counter(splits.tolist()).items())),
+    )
+
+
+def _splits(grid: Grid, seed: int) -> NDArray[np.object_]:
+    queries = grid.queries
+    if queries.splits is not None:
+        return queries.splits
+    groups: dict[str, dict[str, str]] = {}
+    for dataset, query_id, group in zip(
+        queries.datasets, queries.query_ids, queries.groups(), strict=True
+    ):
+        groups.setdefault(dataset, {})[query_id] = group
+    splits = split_grouped(groups, OracleSettings().split, seed)
+    keys = zip(queries.datasets, queries.query_ids, strict=True)
+    return np.array([splits[key] for key in keys], dtype=object)
+
+
+def _labels(grid: Grid, status: NDArray[np.object_], splits: NDArray[np.object_]) -> pa.Table:
+    """One row per query and arm; nothing is known of how the latencies were taken."""
+    n_arms = len(grid.arms)
+    ran = np.isin(status, ("ok", "empty"))
+    unknown = np.full(status.size, np.nan)
+    values: dict[str, Any] = {
+        "dataset": np.repeat(grid.queries.datasets, n_arms),
+        "query_id": np.repeat(grid.queries.query_ids, n_arms),
+        "split": np.repeat(splits, n_arms),
+        "arm": np.tile(np.array(grid.arms, dtype=object), len(grid.queries)),
+        "status": status.reshape(-1),
+        "latency_ms": np.where(ran, grid.latency_ms.values, np.nan).reshape(-1),
+        "latency_modelled": np.zeros(status.size, dtype=bool),
+        "repeats": np.zeros(status.size, dtype=np.int32),
+    }
+    for measure, numbers in grid.quality.items():
+        quality = np.where(status == "empty", 0.0, numbers.values)
+        values[measure] = np.where(ran, quality, np.nan).reshape(-1)
+    schema = label_schema(tuple(grid.quality))
+    return pa.table(
+        {field.name: column(values.get(field.name, unknown), field.type) for field in schema}
+    )
+
+
+def _queries(grid: Grid, splits: NDArray[np.object_]) -> pa.Table:
+    queries = grid.queries
+    columns = {
+        "dataset": queries.datasets.tolist(),
+        "query_id": queries.query_ids.tolist(),
+        "split": splits.tolist(),
+        "text_group": queries.groups().tolist(),
+    }
+    if queries.texts is not None:
+        columns["text"] = queries.texts.tolist()
+    return pa.table(columns, schema=pa.schema([QUERY_SCHEMA.field(name) for name in columns]))
+
+
+def _manifest(
+    grid: Grid,
+    status: NDArray[np.object_],
+    options: ImportOptions,
+    kind: str,
+    files: Iterable[Path],
+    dropped: Mapping[str, int],
+) -> dict[str, Any]:
+    router_arms = _router_arms(grid.arms, options.router_arms)
+    config = {
+        "import": {
+            "format": kind,
+            "columns": dict(options.columns or {}),
+            "latency_unit": options.latency_unit,
+            "lenient": options.lenient,
+            "sheet": options.sheet,
+        },
+        "seed": options.seed,
+    }
+    datasets: dict[str, Any] = {}
+    for dataset in sorted(set(grid.queries.datasets.tolist())):
+        rows = grid.queries.datasets == dataset
+        datasets[dataset] = {
+            "n_queries": int(rows.sum()),
+            "dropped": {"queries": dropped.get(dataset, 0)},
+            "arms": {
+                arm: {
+                    "status": dict(sorted(Counter(status[rows, place].tolist()).items())),
+                    "latency_stated": int(np.isin(status[rows, place], ("ok", "empty")).sum()),
+                    "latency_modelled": 0,
+                }
+                for place, arm in enumerate(grid.arms)
+            },
+        }
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "pipelines": list(grid.arms),
+        "router_arms": list(router_arms),
+        "measures": list(grid.quality),
+        "config": config,
+        "config_hash": digest_of(config),
+        "seed": options.seed,
+        "lams": list(OracleSettings().lams),
+        "library_versions": library_versions(),
+        "commit": source_commit(),
+        "imported": {"format": kind, "sha256": {path.name: sha256_of(path) for path in files}},
+        "datasets": datasets,
+        **({} if grid.queries.texts is not None else {"withheld": ["text", "text_group"]}),
+    }
+
+
+def _router_arms(arms: Sequence[str], wished: Sequence[str] | None) -> tuple[str, ...]:
+    if wished is None:
+        return tuple(arms)
+    unknown = [arm for arm in wished if arm not in arms]
+    if unknown:
+        raise SettingsError(
+            f"--router-arm must name imported arms ({', '.join(arms)}), got {', '.join(unknown)}"
+        )
+    return tuple(arm for arm in arms if arm in wished)
