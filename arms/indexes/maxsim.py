@@ -22,8 +22,9 @@ from arms.records import Ranking
 
 FloatArray = NDArray[np.float32]
 
-_BLOCK_SIMILARITIES = 4_000_000
-"""Similarities held at a time: 16 MB in float32."""
+_BLOCK_SIMILARITIES = 2_000_000
+"""Similarities held at a time: 8 MB in float32, written into the same memory block after block.
+Fresh memory for every block cost more than twice the product itself in page faults."""
 _BLOCK_VECTORS = 32_768
 _RESCORED_VECTORS = 4096
 """6 MB of float32 at 384 numbers: a block that stays in the cache, and small enough that its
@@ -52,21 +53,38 @@ def maxsim(
     scores = np.full((len(queries), len(begin) - 1), -np.inf, dtype=np.float32)
     filled = np.flatnonzero(np.diff(begin))
     matrix = torch.as_tensor(vectors)
+    products = _Products(matrix.dtype)
     for place in _query_blocks([len(query) for query in queries]):
         tokens = np.concatenate([queries[one] for one in place])
         starts = np.cumsum([0, *[len(queries[one]) for one in place[:-1]]])
         for units in _unit_blocks(begin, filled, len(tokens)):
             first, last = begin[units[0]], begin[units[-1] + 1]
-            similarity = _products(tokens, matrix[first:last])
+            similarity = products(tokens, matrix[first:last])
             best = np.maximum.reduceat(similarity, begin[units] - first, axis=1)
             scores[np.array(place)[:, None], units] = np.add.reduceat(best, starts, axis=0)
     return scores
 
 
-def _products(tokens: FloatArray, block: torch.Tensor) -> FloatArray:
-    """(q, d) and (t, d) → (q, t) inner products as float32."""
-    dtype = torch.bfloat16 if block.dtype == torch.bfloat16 else torch.float32
-    return (torch.from_numpy(tokens).to(dtype) @ block.to(dtype).T).float().numpy()
+class _Products:
+    """(q, d) and (t, d) → (q, t) inner products as float32, in memory that the next call reuses."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self._dtype = torch.bfloat16 if dtype == torch.bfloat16 else torch.float32
+        self._product = torch.empty(0, dtype=self._dtype)
+        self._widened = torch.empty(0)
+
+    def __call__(self, tokens: FloatArray, block: torch.Tensor) -> FloatArray:
+        shape = (len(tokens), len(block))
+        size = shape[0] * shape[1]
+        if size > len(self._product):
+            self._product = torch.empty(size, dtype=self._dtype)
+        product = self._product[:size].view(shape)
+        torch.mm(torch.from_numpy(tokens).to(self._dtype), block.to(self._dtype).T, out=product)
+        if self._dtype == torch.float32:
+            return product.numpy()
+        if size > len(self._widened):
+            self._widened = torch.empty(size)
+        return self._widened[:size].view(shape).copy_(product).numpy()
 
 
 def _query_blocks(lengths: Sequence[int]) -> Iterator[list[int]]:
