@@ -1,4 +1,4 @@
-"""Train, validation and test queries: split inside each dataset, grouped by the query's text."""
+"""Train, validation and test queries: split inside each dataset, in groups of queries."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from oracle.settings import SplitSettings
 
 QueryKey = tuple[str, str]
 """(dataset, query id)."""
+
+SPLIT_GROUP = "split_group"
+"""The key of a query's metadata that names its group."""
 
 
 def normalised_text(text: str) -> str:
@@ -29,13 +32,27 @@ def split_queries(
 ) -> dict[QueryKey, str]:
     """Return ``train``, ``val`` or ``test`` for every query of the suite.
 
-    See :func:`split_grouped`; the group is the normalised text.
+    See :func:`split_grouped` and :func:`query_groups`.
     """
-    groups = {
-        dataset.name: {query.query_id: text_group(query.text) for query in dataset.queries}
-        for dataset in datasets
-    }
-    return split_grouped(groups, shares, seed)
+    return split_grouped(query_groups(datasets), shares, seed)
+
+
+def query_groups(datasets: Sequence[Dataset]) -> dict[str, dict[str, str]]:
+    """Return dataset → query id → group: what a split or a fold must not tear apart.
+
+    The group is the normalised text, or, where the query's metadata has a ``split_group``, that
+    group of its dataset: for queries that share a template or an author, say. Queries of equal
+    text take the group of the first of them, by dataset name and then in the dataset's order.
+    """
+    of_text: dict[str, str] = {}
+    groups: dict[str, dict[str, str]] = {}
+    for dataset in sorted(datasets, key=lambda one: one.name):
+        of_query = groups.setdefault(dataset.name, {})
+        for query in dataset.queries:
+            text, named = text_group(query.text), query.metadata.get(SPLIT_GROUP)
+            own = text if named in (None, "") else f"{dataset.name}/{named}"
+            of_query[query.query_id] = of_text.setdefault(text, own)
+    return groups
 
 
 def split_grouped(
@@ -45,7 +62,7 @@ def split_grouped(
 
     A question never sits on both sides, even where it occurs in two datasets: the dataset first in
     the order of names decides for both. Inside a dataset the groups are ordered by a seeded hash
-    of their text and fill test, then validation, to the nearest whole number of queries; train
+    of the group and fill test, then validation, to the nearest whole number of queries; train
     takes the rest. A dataset of two groups or more has a test query, one of three or more a
     validation query too, where the shares aren't zero. One alone goes to train.
     """

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from arms.corpora.corpus import Dataset, MemoryCorpus
 from arms.records import Query
 from oracle.settings import SplitSettings
-from oracle.split import split_queries, text_group
+from oracle.split import query_groups, split_queries, text_group
 
 SHARES = SplitSettings()
 
@@ -87,6 +87,31 @@ def test_groups_never_straddle(suites, seed):
         for query in one.queries:
             sides.setdefault(query.text, set()).add(splits[one.name, query.query_id])
     assert all(len(found) == 1 for found in sides.values())
+
+
+def grouped(name: str, members: list[tuple[str, str | None]]) -> Dataset:
+    """A dataset of (text, split group) pairs."""
+    queries = tuple(
+        Query(f"q{row}", text, {"split_group": group} if group else {})
+        for row, (text, group) in enumerate(members)
+    )
+    return Dataset(name, MemoryCorpus(name, []), queries, {})
+
+
+def test_a_named_group_stays_together():
+    suite = [grouped("a", [(f"text {row}", f"style {row % 5}") for row in range(100)])]
+    splits = split_queries(suite, SplitSettings(train=0.6, val=0.2, test=0.2), seed=42)
+    assert counts(splits) == {"train": 60, "val": 20, "test": 20}
+    for style in range(5):
+        assert len({splits["a", f"q{row}"] for row in range(style, 100, 5)}) == 1
+
+
+def test_equal_texts_stay_together_even_where_their_groups_differ():
+    first = grouped("a", [("Same", "x"), ("other", "x"), ("third", "y"), ("same ", "y")])
+    second = grouped("b", [("SAME", None), ("fifth", "x"), ("sixth", None)])
+    groups = query_groups([second, first])
+    assert groups["a"] == {"q0": "a/x", "q1": "a/x", "q2": "a/y", "q3": "a/x"}
+    assert groups["b"] == {"q0": "a/x", "q1": "b/x", "q2": text_group("sixth")}
 
 
 def test_shares_must_sum_to_one():
