@@ -32,6 +32,8 @@ class ArmKind:
     """Where its class ``PipelineArm`` lives, e.g. ``arms.pipelines.bm25``."""
     requires: tuple[str, ...] = ()
     """Importable packages of its back end."""
+    default_encoder_requires: tuple[str, ...] = ()
+    """Those that only its default encoder needs, and only to build an index."""
     extra: str = ""
     """The extra of ``learning-to-route`` that installs them."""
     uses_encoder: bool = False
@@ -43,7 +45,8 @@ class ArmSpec:
     """One arm of a run. Its identity is ``name@granularity#encoder``, short where that is plain.
 
     ``@document`` and the default encoder are left out: ``bm25``, ``text_dense@paragraph``,
-    ``text_dense#thenlper/gte-small``.
+    ``text_dense#thenlper/gte-small``. Arms over page pictures are called ``mm_…`` and have pages
+    as their plain view, so ``@page`` is left out there: ``mm_dense``.
     """
 
     name: str
@@ -54,7 +57,8 @@ class ArmSpec:
     @property
     def identity(self) -> str:
         """The arm's name in labels, routers and reports."""
-        view = "" if self.granularity == "document" else f"@{self.granularity}"
+        plain = "page" if self.name.startswith("mm_") else "document"
+        view = "" if self.granularity == plain else f"@{self.granularity}"
         return self.name + view + (f"#{self.encoder}" if self.encoder else "")
 
     @property

@@ -12,10 +12,15 @@ from arms.corpora.corpus import Corpus
 from arms.errors import MissingExtraError, SettingsError
 from arms.indexes.folder import reading
 from arms.progress import Progress, SilentProgress
-from arms.records import Granularity
+from arms.records import Architecture, Granularity
 from arms.settings import ArmSettings
 
 _BOTH: tuple[Granularity, ...] = ("document", "paragraph")
+_PAGE_ARMS: tuple[tuple[str, Architecture, str], ...] = (
+    ("mm_dense", "dense", "one vector per page picture; encoder: ocr, or a Bi* vision model"),
+    ("mm_late", "late", "MaxSim over a page's lines (ocr), or patches of a Col* vision model"),
+    ("mm_rerank", "rerank", "mm_dense top 100, then MaxSim over mm_late's stored vectors"),
+)
 
 KINDS: dict[str, ArmKind] = {
     kind.name: kind
@@ -63,6 +68,21 @@ KINDS: dict[str, ArmKind] = {
             uses_encoder=True,
             summary="text_dense top 100, then MaxSim over stored token vectors",
         ),
+        *(
+            ArmKind(
+                name,
+                "page_image",
+                architecture,
+                ("page",),
+                f"arms.pipelines.{name}",
+                requires=("sentence_transformers", "faiss", "PIL"),
+                default_encoder_requires=("rapidocr",),
+                extra="dense,ocr",
+                uses_encoder=True,
+                summary=summary,
+            )
+            for name, architecture, summary in _PAGE_ARMS
+        ),
         ArmKind(
             "fusion",
             "any",
@@ -100,28 +120,34 @@ def kind_of(name: str) -> ArmKind:
     raise SettingsError(f"no arm is called '{name}'; {hint}known: {', '.join(KINDS)}")
 
 
-def missing_packages(kind: ArmKind) -> tuple[str, ...]:
-    """Return the packages of the kind's back end that can't be imported here."""
-    return tuple(package for package in kind.requires if find_spec(package) is None)
+def missing_packages(kind: ArmKind, encoder: str | None = None) -> tuple[str, ...]:
+    """Return the packages that can't be imported here, of its back end and default encoder."""
+    needed = kind.requires + (() if encoder else kind.default_encoder_requires)
+    return tuple(package for package in needed if find_spec(package) is None)
 
 
 def spec_of(settings: ArmSettings) -> ArmSpec:
-    """Turn one arm's settings into its spec, checked against the catalogue."""
+    """Turn one arm's settings into its spec, checked against the catalogue.
+
+    Where no granularity is given, it is the arm's first.
+    """
     kind = kind_of(settings.arm)
-    if settings.granularity not in kind.granularities:
+    given = "granularity" in settings.model_fields_set
+    granularity = settings.granularity if given else kind.granularities[0]
+    if granularity not in kind.granularities:
         raise SettingsError(
             f"arm '{settings.arm}' has granularity {' or '.join(kind.granularities)}, "
-            f"got '{settings.granularity}'"
+            f"got '{granularity}'"
         )
     if settings.encoder and not kind.uses_encoder:
         raise SettingsError(f"arm '{settings.arm}' takes no encoder, got '{settings.encoder}'")
-    return ArmSpec(settings.arm, settings.granularity, settings.encoder, settings.options)
+    return ArmSpec(settings.arm, granularity, settings.encoder, settings.options)
 
 
 def arm_class(name: str) -> type[Arm]:
     """Import the pipeline's class; raise ``MissingExtraError`` when its back end is absent."""
     kind = kind_of(name)
-    missing = missing_packages(kind)
+    missing = [package for package in kind.requires if find_spec(package) is None]
     if missing:
         raise MissingExtraError(missing[0], kind.extra)
     loaded: type[Arm] = import_module(kind.module).PipelineArm

@@ -99,9 +99,15 @@ class ArmContract:
         """Return the class under test: the catalogue's."""
         return arm_class(spec.name)
 
+    def document(self, doc_id: str, title: str, text: str) -> Document:
+        """Return a document that says this; for an arm over pages, one with pictures of it."""
+        return Document(doc_id, title, text)
+
     def corpus(self, spec: ArmSpec) -> Corpus:
         """Return the corpus that the tests index."""
-        return contract_corpus(spec.granularity)
+        given = contract_corpus(spec.granularity)
+        documents = [self.document(one.doc_id, one.title, one.text) for one in given]
+        return MemoryCorpus("contract", documents)
 
     def opened(self, spec: ArmSpec, corpus: Corpus, root: Path) -> Arm:
         """Build and open."""
@@ -188,7 +194,7 @@ class ArmContract:
         self.opened(spec, corpus, tmp_path)
         first, *rest = corpus
         changed = MemoryCorpus(
-            "contract", [Document(first.doc_id, first.title, first.text + " now"), *rest]
+            "contract", [self.document(first.doc_id, first.title, first.text + " now"), *rest]
         )
         message = _raised(ArmIndexError, self.arm_type(spec).open, spec, changed, tmp_path)
         assert "corpus_fingerprint" in message and "l2r index" in message
@@ -248,7 +254,8 @@ class ArmContract:
     def test_a_corpus_of_stop_words_can_be_asked(self, spec: ArmSpec, tmp_path: Path) -> None:
         """A corpus without a single term can be indexed and asked."""
         words = {"b": "the of and", "a": "is a the", "c": "to be or not to be", "d": ". , !"}
-        corpus = MemoryCorpus("contract", [Document(one, "", text) for one, text in words.items()])
+        documents = [self.document(one, "", text) for one, text in words.items()]
+        corpus = MemoryCorpus("contract", documents)
         if self.reads_texts:
             for ranking in self.opened(spec, corpus, tmp_path).rank(QUERIES, 3):
                 _well_formed(ranking, 3, set(words))
@@ -256,7 +263,8 @@ class ArmContract:
     def test_equal_scores_order_by_document_id(self, spec: ArmSpec, tmp_path: Path) -> None:
         """Ties order by id, also across the cut at k."""
         doc_ids = ("d10", "d9", "d2", "é", "Z", "a")
-        corpus = MemoryCorpus("contract", [Document(one, "", "high tides") for one in doc_ids])
+        documents = [self.document(one, "", "high tides") for one in doc_ids]
+        corpus = MemoryCorpus("contract", documents)
         if not (self.finds and self.reads_texts):
             return
         arm = self.opened(spec, corpus, tmp_path)
@@ -268,7 +276,7 @@ class ArmContract:
         """A corpus of one works."""
         if not self.reads_texts:
             return
-        corpus = MemoryCorpus("contract", [Document("only", "", "high tides")])
+        corpus = MemoryCorpus("contract", [self.document("only", "", "high tides")])
         (ranking,) = self.opened(spec, corpus, tmp_path).rank(["tides"], 10)
         assert ranking.doc_ids == (("only",) if self.finds else ())
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
 from arms.corpora.corpus import Corpus, MemoryCorpus
-from arms.records import Document
+from arms.records import Document, Page
 
 _TEXTS = {
     "d10": ("Tides", "The moon pulls the oceans, and coasts see two high tides a day."),
@@ -39,9 +44,35 @@ ODD_QUERIES = (
 
 def contract_corpus(granularity: str = "document") -> Corpus:
     """Return ten short documents; as paragraphs, each has up to five units."""
-    repeats = 1 if granularity == "document" else 12
+    repeats = 12 if granularity == "paragraph" else 1
     documents = [
         Document(doc_id, title, " ".join([text] * (1 + place % 4 * repeats)))
         for place, (doc_id, (title, text)) in enumerate(_TEXTS.items())
     ]
     return MemoryCorpus("contract", documents)
+
+
+def page_lines(title: str, text: str) -> list[list[str]]:
+    """Return the lines of each page of a drawn document: the text's, and before it the title's."""
+    return [lines for part in (title, text) if (lines := textwrap.wrap(part, 48))]
+
+
+def drawn_document(doc_id: str, title: str, text: str, folder: Path) -> Document:
+    """Return a document without text whose pages are pictures of ``title`` and of ``text``.
+
+    Equal texts make equal files, which lie under ``folder``.
+    """
+    pages = tuple(_draw(lines, folder) for lines in page_lines(title, text))
+    return Document(doc_id, "", "", pages=pages)
+
+
+def _draw(lines: Sequence[str], folder: Path) -> Page:
+    from PIL import Image, ImageDraw, ImageFont
+
+    sheet = Image.new("RGB", (640, 40 * len(lines) + 200), "white")
+    pen = ImageDraw.Draw(sheet)
+    for number, line in enumerate(lines):
+        pen.text((20, 100 + 40 * number), line, fill="black", font=ImageFont.load_default(size=24))
+    path = folder / f"{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()[:16]}.png"
+    sheet.save(path)
+    return Page(path, None, hashlib.sha256(path.read_bytes()).hexdigest())

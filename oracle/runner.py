@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from oracle.labels import MANIFEST, read_manifest
 from oracle.plan import OracleJob, Unit, digest_of, index_source, job_digest, plan_units
 from oracle.quality import measure_names
 from oracle.settings import OracleSettings
+from oracle.split import split_queries
 from oracle.tables import damage_of
 from oracle.work import OpenArms, run_unit
 
@@ -125,7 +127,13 @@ def is_complete(job: OracleJob) -> bool:
 def check_job(job: OracleJob) -> None:
     """Raise ``SettingsError`` with every problem that can be seen before anything runs."""
     problems: list[str] = []
-    for check in (_check_datasets, _check_arms, _check_router_arms, _check_measures):
+    for check in (
+        _check_datasets,
+        _check_split,
+        _check_arms,
+        _check_router_arms,
+        _check_measures,
+    ):
         try:
             problems += check(job)
         except RoutingError as error:
@@ -154,6 +162,16 @@ def _check_datasets(job: OracleJob) -> list[str]:
     return problems
 
 
+def _check_split(job: OracleJob) -> list[str]:
+    splits = Counter(split_queries(job.datasets, job.settings.split, job.seed).values())
+    if not splits or splits["test"]:
+        return []
+    return [
+        f"all {splits.total()} queries have the same text, so none can be held out for testing: "
+        "judge at least two queries of different text (l2r queries makes some)"
+    ]
+
+
 def _check_arms(job: OracleJob) -> list[str]:
     identities = [spec_of(one).identity for one in job.arms]
     problems = [] if identities else ["there is no arm; name at least one under 'arms'"]
@@ -171,9 +189,10 @@ def _check_arms(job: OracleJob) -> list[str]:
                 f"its datasets: {', '.join(sorted(names))}"
             )
         kind = kind_of(one.arm)
-        if missing_packages(kind):
+        missing = missing_packages(kind, one.encoder)
+        if missing:
             problems.append(
-                f"arm '{one.arm}' needs {', '.join(missing_packages(kind))}, not installed. "
+                f"arm '{one.arm}' needs {', '.join(missing)}, not installed. "
                 f"Run: pip install 'learning-to-route[{kind.extra}]'"
             )
     return problems

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -23,7 +26,7 @@ from pydantic import Field
 
 from arms.atomic import write_json
 from arms.cache import cache_folder
-from arms.corpora.pictures import load_picture
+from arms.corpora.pictures import PictureError, load_picture
 from arms.errors import MissingExtraError
 from arms.progress import Task
 from arms.records import Page
@@ -114,14 +117,29 @@ class PageReader:
         write_json(path, {**content, "lines": [asdict(line) for line in lines]})
         return lines
 
-    def read_all(
-        self, pages: Sequence[Page], task: Task, workers: int = 1
-    ) -> Iterator[tuple[Line, ...]]:
-        """Yield each page's lines in order, ``workers`` pages at a time; ``task`` moves on by 1."""
-        with ThreadPoolExecutor(workers) as pool:
-            for lines in pool.map(self.read, pages):
-                task.advance(1)
-                yield lines
+    def read_all(self, pages: Sequence[Page], task: Task, workers: int | None = None) -> None:
+        """Read pages into the cache, several at a time; ``task`` moves on by 1 with each.
+
+        Pages of equal content are read once. One that can't be drawn is passed over: :meth:`read`
+        says why.
+
+        Args:
+            workers: threads; None: one for each core that this process may use.
+        """
+        by_key = {page.key: page for page in pages}
+        n_equal = Counter(page.key for page in pages)
+        pool = ThreadPoolExecutor(workers or available_cores())
+        try:
+            reading = {pool.submit(self._try_to_read, page): key for key, page in by_key.items()}
+            for done in as_completed(reading):
+                done.result()
+                task.advance(n_equal[reading[done]])
+        finally:
+            pool.shutdown(cancel_futures=True)  # stopped midway, it ends after the pages in flight
+
+    def _try_to_read(self, page: Page) -> None:
+        with suppress(PictureError):
+            self.read(page)
 
     def _path(self, page: Page) -> Path:
         name = hashlib.sha256(f"{self.fingerprint}\n{page.key}".encode()).hexdigest()[:40]
@@ -131,6 +149,13 @@ class PageReader:
         if not hasattr(self._engines, "loaded"):
             self._engines.loaded = _load(self.settings)
         return self._engines.loaded
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _load(settings: OcrSettings) -> Any:
