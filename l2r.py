@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from oracle.commands import import_app
+from oracle.commands import release as release_labels
+from oracle.commands import verify as verify_release
+
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
@@ -38,7 +42,7 @@ Lams = Annotated[
 @cache
 def _run_settings_class() -> Any:
     """Compose the run's settings from each stage's own (imported late: this loads pydantic)."""
-    from pydantic import Field, field_validator
+    from pydantic import Field, field_validator, model_validator
 
     from analysis.settings import ReportSettings
     from arms.corpora.queries import QuerySettings
@@ -47,9 +51,14 @@ def _run_settings_class() -> Any:
     from training.settings import TrainingSettings
 
     class RunSettings(Settings):
-        """One run; every field but ``corpus`` has a default."""
+        """One run; every field has a default but ``corpus``, or ``labels`` in its place."""
 
-        corpus: tuple[DatasetSettings, ...] = Field(min_length=1)
+        corpus: tuple[DatasetSettings, ...] = Field(default=(), min_length=1)
+        labels: Path | None = Field(
+            default=None,
+            description="labels made elsewhere (l2r import, a release): train and report use "
+            "them, and need no corpus unless their texts were left out",
+        )
         arms: tuple[ArmSettings, ...] = (
             ArmSettings(arm="bm25"),
             ArmSettings(arm="text_dense"),
@@ -67,6 +76,15 @@ def _run_settings_class() -> Any:
         def _accept_one_dataset(cls, given: Any) -> Any:
             entries = given if isinstance(given, list | tuple) else [given]
             return [{"path": entry} if isinstance(entry, str) else entry for entry in entries]
+
+        @model_validator(mode="after")
+        def _needs_corpus_or_labels(self) -> Any:
+            if not self.corpus and self.labels is None:
+                raise ValueError(
+                    "expected 'corpus:', the documents and queries to label, or 'labels:', a "
+                    "folder of labels made elsewhere"
+                )
+            return self
 
     RunSettings.model_rebuild(
         _types_namespace={
@@ -116,7 +134,24 @@ def parse_run(content: Any, source: str, base: Path) -> Any:
     corpus = tuple(
         one.model_copy(update={"path": base / one.path.expanduser()}) for one in run.corpus
     )
-    return run.model_copy(update={"corpus": corpus, "output": base / run.output.expanduser()})
+    labels = None if run.labels is None else base / run.labels.expanduser()
+    output = base / run.output.expanduser()
+    return run.model_copy(update={"corpus": corpus, "labels": labels, "output": output})
+
+
+def labels_of(run: Any) -> Path:
+    """Return the folder of the run's labels: its own, or those it names."""
+    return run.labels or run.output / "labels"
+
+
+def need_corpus(run: Any, command: str) -> None:
+    """Raise ``SettingsError`` where a run has no corpus to ``command``."""
+    from arms.errors import SettingsError
+
+    if not run.corpus:
+        raise SettingsError(
+            f"l2r {command} needs documents, and this run names only 'labels:'; add 'corpus:'"
+        )
 
 
 def read_run(path: Path) -> Any:
@@ -222,6 +257,7 @@ def queries(
     from arms.errors import CorpusError
 
     run = read_run(run_file)
+    need_corpus(run, "queries")
     settings = run.queries if seed is None else run.queries.model_copy(update={"seed": seed})
     targets = [run.output / "queries" / one.dataset_name for one in run.corpus]
     problems = [
@@ -257,6 +293,7 @@ def index(run_file: RunFile) -> None:
     from oracle.runner import build_indexes, check_job
 
     run = read_run(run_file)
+    need_corpus(run, "index")
     datasets, folder = tuple(read_datasets(run)), run.output / "index"
     check_job(OracleJob(datasets, run.arms, folder, run.output / "labels", run.oracle, run.seed))
     build_indexes(datasets, run.arms, folder, _progress())
@@ -265,7 +302,7 @@ def index(run_file: RunFile) -> None:
 
 def run_stages(run: Any, datasets: list[Dataset], stages: tuple[str, ...]) -> None:
     """Run the named stages (``oracle``, ``train``, ``report``) of one run, in that order."""
-    labels_folder, router_folder = run.output / "labels", run.output / "router"
+    labels_folder, router_folder = labels_of(run), run.output / "router"
     if "oracle" in stages:
         from oracle.runner import run_oracle
 
@@ -302,7 +339,14 @@ def oracle(run_file: RunFile) -> None:
 
     Example: l2r oracle my.yaml
     """
+    from arms.errors import SettingsError
+
     run = read_run(run_file)
+    need_corpus(run, "oracle")
+    if run.labels is not None:
+        raise SettingsError(
+            "l2r oracle makes labels, and this run names finished ones; remove 'labels:'"
+        )
     run_stages(run, read_datasets(run), ("oracle",))
 
 
@@ -323,6 +367,8 @@ def with_lams(run: Any, lams: list[float]) -> Any:
 def train(run_file: RunFile, lam: Lams = None) -> None:
     """Train a router for each λ on the oracle's labels: router/.
 
+    Labels made elsewhere need no corpus: the file may hold the line 'labels: FOLDER' alone.
+
     Example: l2r train my.yaml --lam 0 0.1 0.3 0.5
     """
     from oracle.labels import read_manifest
@@ -330,7 +376,7 @@ def train(run_file: RunFile, lam: Lams = None) -> None:
     run = read_run(run_file)
     if lam:
         run = with_lams(run, lam)
-    read_manifest(run.output / "labels")  # training loads torch, which takes seconds
+    read_manifest(labels_of(run))  # training loads torch, which takes seconds
     run_stages(run, read_datasets(run), ("train",))
 
 
@@ -385,6 +431,11 @@ def select(
             typer.echo(f"{value:10.4f}  {doc_id}")
         if not found.ranking.doc_ids:
             typer.echo("no document matches")
+
+
+app.command("release")(release_labels)
+app.command("verify")(verify_release)
+app.add_typer(import_app, name="import")
 
 
 def spread_lam(arguments: list[str]) -> list[str]:

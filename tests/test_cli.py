@@ -8,6 +8,7 @@ import pytest
 
 import l2r
 from arms.errors import SettingsError
+from tests.oracle import tables
 from tests.small_corpus import write_small_corpus
 
 ROOT = Path(__file__).parent.parent
@@ -151,7 +152,50 @@ def test_arms_lists_every_arm():
 
 def test_every_command_has_help():
     commands = ("demo", "arms", "queries", "index", "oracle", "train", "report", "select")
+    commands += ("release", "verify", "import")
     listed = cli("--help").stdout
     for command in commands:
         assert command in listed
         assert cli(command, "--help").returncode == 0
+
+
+def test_labels_made_elsewhere_stand_in_for_a_corpus(tmp_path):
+    run = l2r.read_run(write(tmp_path, "labels: theirs"))
+    assert l2r.labels_of(run) == tmp_path / "theirs" and run.corpus == ()
+    with pytest.raises(SettingsError, match="expected 'corpus:'"):
+        l2r.read_run(write(tmp_path, "output: runs"))
+    for command in ("index", "queries", "oracle"):
+        assert_refused(cli(command, "run.yaml", cwd=tmp_path), "run.yaml has problems")
+    write(tmp_path, "labels: theirs")
+    for command in ("index", "queries", "oracle"):
+        assert_refused(cli(command, "run.yaml", cwd=tmp_path), "add 'corpus:'")
+    assert_refused(cli("train", "run.yaml", cwd=tmp_path), "theirs holds no manifest.json")
+    write(tmp_path, "labels: theirs\ncorpus: docs")
+    assert_refused(cli("oracle", "run.yaml", cwd=tmp_path), "remove 'labels:'")
+
+
+def test_labels_go_out_and_come_in(tmp_path):
+    table = tables.write_csv(tables.wide_columns(40), tmp_path / "table.csv")
+    done = cli("import", "wide", str(table), "labels", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "labels: labels, 40 queries" in done.stdout
+    assert_refused(cli("release", "labels", "out", cwd=tmp_path), "--license cc-by-4.0")
+    done = cli("release", "labels", "out", "--license", "mit", "--text", "hash", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert cli("verify", "out", cwd=tmp_path).stdout.startswith("out: sound")
+    content = (tmp_path / "out" / "labels.parquet").read_bytes()
+    (tmp_path / "out" / "labels.parquet").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    (tmp_path / "out" / "stranger").write_text("")
+    assert_refused(
+        cli("verify", "out", cwd=tmp_path),
+        "out: 2 faults", "labels.parquet: checksum", "stranger: unexpected file",
+    )  # fmt: skip
+    for words in (("--text", "maybe"), ("--license", "mine")):
+        run = cli("release", "labels", "out2", "--license", "mit", *words, cwd=tmp_path)
+        assert_refused(run, words[0])
+    assert_refused(
+        cli("import", "wide", "table.csv", "x", "--column", "text", cwd=tmp_path), "what=HEADER"
+    )
+    assert_refused(
+        cli("import", "long", "table.csv", "x", cwd=tmp_path), "arm: a column is missing"
+    )
