@@ -40,8 +40,9 @@ def value_faults(
     return faults
 
 
-_KEYS = frozenset(
-    "dataset query_id arm split status text_group lam arm_set rank doc_id repeat".split()
+_KEYS = (
+    *("dataset", "query_id", "arm", "split", "status", "text_group"),
+    *("lam", "arm_set", "rank", "doc_id", "repeat"),
 )
 
 
