@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from arms.corpora.languages import check_language
 from arms.errors import SettingsError
 from arms.records import Granularity
 
@@ -61,6 +62,8 @@ class DatasetSettings(Settings):
         if name is not None and (name in ("", ".", "..") or set(name) & set("/\\\0")):
             raise ValueError(f"a dataset's name becomes a folder; it can't be {name!r}")
         return name
+
+    _check_language = field_validator("language")(check_language)
 
     @property
     def dataset_name(self) -> str:
