@@ -167,7 +167,7 @@ def _check_split(job: OracleJob) -> list[str]:
     if not splits or splits["test"]:
         return []
     return [
-        f"all {splits.total()} queries have the same text, so none can be held out for testing: "
+        f"the queries ({splits.total()}) all have the same text, so none can be held out for testing: "
         "judge at least two queries of different text (l2r queries makes some)"
     ]
 

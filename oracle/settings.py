@@ -29,9 +29,11 @@ class LatencySettings(Settings):
 class SplitSettings(Settings):
     """Shares of each dataset's queries."""
 
-    train: float = Field(default=0.8, ge=0, le=1)
+    train: float = Field(default=0.8, gt=0, le=1)
     val: float = Field(default=0.1, ge=0, le=1)
-    test: float = Field(default=0.1, ge=0, le=1)
+    test: float = Field(
+        default=0.1, gt=0, le=1, description="what every number of a report is computed on"
+    )
 
     @model_validator(mode="after")
     def _sum_to_one(self) -> SplitSettings:

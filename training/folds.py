@@ -7,6 +7,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
+from arms.errors import SettingsError
 from training.table import RoutingTable
 
 
@@ -15,6 +16,17 @@ def _shuffled(groups: set[str], seed: int) -> list[str]:
     return sorted(
         groups, key=lambda group: (hashlib.sha256(f"{seed}:{group}".encode()).digest(), group)
     )
+
+
+def check_folds(table: RoutingTable, folds: int) -> None:
+    """Raise ``SettingsError`` where some of the folds would be empty."""
+    texts = len(set(table.text_groups.tolist()))
+    if folds > texts:
+        raise SettingsError(
+            f"training.cross_validation_folds is {folds}, and the labels have {texts} queries of "
+            "different text, which are never parted; lower it (0: no cross-validation), or label "
+            "more queries"
+        )
 
 
 def fold_of_queries(table: RoutingTable, folds: int, seed: int) -> NDArray[np.intp]:

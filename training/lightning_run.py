@@ -13,7 +13,9 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
+from arms.errors import SettingsError
 from training.data import RouterData
 from training.lightning_module import VALIDATION_REWARD, RouterModule
 from training.settings import TrainerSettings
@@ -61,6 +63,35 @@ def run(
             module.restore(saved["state_dict"])
     module.cpu().eval()
     return recorder.best(selects)
+
+
+def check_trainer(settings: TrainerSettings) -> None:
+    """Raise ``SettingsError`` with every key that Lightning's Trainer refuses, and its reason.
+
+    Keys are tried one after another on top of the defaults and of those that passed.
+    """
+    passed = TrainerSettings().model_dump()
+    problems = []
+    for key, value in settings.model_dump().items():
+        try:
+            with quiet():
+                pl.Trainer(
+                    **{**passed, key: value},
+                    logger=False,
+                    enable_checkpointing=False,
+                    enable_progress_bar=False,
+                    enable_model_summary=False,
+                )
+        except (MisconfigurationException, ValueError, TypeError, ImportError, OSError) as error:
+            problems.append(f"  training.trainer.{key}: got {value!r}; {_first_line(error)}")
+        else:
+            passed[key] = value
+    if problems:
+        raise SettingsError("\n".join(["Lightning's Trainer refuses these settings:", *problems]))
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), repr(error))
 
 
 class _Recorder(Callback):

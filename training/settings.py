@@ -97,6 +97,15 @@ class BaselineSettings(Settings):
     )
     max_features: int = Field(default=20_000, ge=1)
 
+    @field_validator("inverse_regularisation")
+    @classmethod
+    def _check_strengths(cls, given: tuple[float, ...]) -> tuple[float, ...]:
+        if not all(0.0 < strength < math.inf for strength in given):
+            raise ValueError(
+                f"inverse_regularisation must be finite and above 0, got {list(given)}"
+            )
+        return given
+
 
 class TrainingSettings(Settings):
     """Everything that decides which router comes out, apart from the labels themselves."""

@@ -34,8 +34,9 @@ from training.deciding import (
 from training.decision_table import DecisionTable
 from training.embeddings import embed_queries
 from training.fitting import Heads, Rows, Workshop
-from training.folds import fold_of_queries, held_out_share
+from training.folds import check_folds, fold_of_queries, held_out_share
 from training.held_out import expected_per_arm, held_out_metrics
+from training.lightning_run import check_trainer
 from training.settings import TrainingSettings
 from training.table import RoutingTable, Texts, check_trainable, routing_table
 from training.wandb_logger import open_run
@@ -73,6 +74,7 @@ def train_routers(
     Raises:
         LabelsError: the labels are absent, have fewer than two arms, no usable training query, or
             no text.
+        SettingsError: there are more folds than texts, or Lightning refuses ``trainer``.
         RouterError: the encoder can't be loaded.
         MissingExtraError: a package that the settings need is not installed.
     """
@@ -80,6 +82,8 @@ def train_routers(
     labels = read_labels(labels_folder)
     action = routing_table(labels, labels.router_arms, texts)
     check_trainable(action)
+    check_folds(action, settings.cross_validation_folds)
+    check_trainer(settings.trainer)
     every = routing_table(labels, labels.pipelines, texts)
     work = WorkFolder.beside(router_folder)
     work.path.mkdir(parents=True, exist_ok=True)

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from arms.arm import Arm, ArmSpec
 from arms.clock import StageClock
 from arms.corpora.corpus import Corpus
 from arms.corpora.granularity import units
+from arms.corpora.languages import check_language
 from arms.indexes import folder
 from arms.indexes.bm25_index import (
     Bm25Index,
@@ -43,6 +44,11 @@ class Bm25Options(Settings):
     b: float = Field(default=0.75, ge=0, le=1)
     delta: float = Field(default=0.5, ge=0, description="of BM25L and BM25+ alone")
     method: Literal["lucene", "robertson", "atire", "bm25l", "bm25+"] = "lucene"
+
+    @field_validator("language")
+    @classmethod
+    def _check_language(cls, name: str | None) -> str | None:
+        return None if name is None else check_language(name)
 
     def wording(self, corpus: Corpus) -> Wording:
         """Settle what is left to the corpus's language."""

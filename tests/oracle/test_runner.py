@@ -295,11 +295,13 @@ def test_a_stated_latency_is_recorded_and_flagged(suite, folders):
     assert labels.manifest["datasets"]["beta"]["arms"]["fake"]["latency_stated"] == 12
 
 
-def test_one_dataset_with_one_query(folders):
-    oracle([dataset("one", n_queries=1, n_documents=1)], folders, ARMS[:1])
+def test_two_queries_are_the_fewest(folders):
+    oracle([dataset("one", n_queries=2, n_documents=1)], folders, ARMS[:1])
     labels = read_labels(folders[1])
-    assert labels.quality["R@5"].tolist() == [[1.0]]
-    assert labels.splits.tolist() == ["train"]
+    assert labels.quality["R@5"].tolist() == [[1.0], [1.0]]
+    assert sorted(labels.splits) == ["test", "train"]
+    with pytest.raises(SettingsError, match="none can be held out for testing"):
+        oracle([dataset("one", n_queries=1, n_documents=1)], folders, ARMS[:1])
 
 
 def test_every_problem_is_told_before_anything_runs(suite, folders):
