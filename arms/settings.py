@@ -32,18 +32,44 @@ class Settings(BaseModel):
         return given
 
 
+TableName = Literal["corpus", "queries", "qrels", "rows"]
+"""``rows``: one table whose every row is a query with its page."""
+FieldName = Literal[
+    "document_id", "text", "title", "image", "pdf", "page",
+    "query_id", "query", "grade", "positives", "positive_id",
+]  # fmt: skip
+"""What a table of a page collection may hold, by our names."""
+
+
 class DatasetSettings(Settings):
     """One dataset of the suite: a corpus, its queries and its judgements."""
 
     path: Path = Field(
         default=Path("python-docs"),
-        description="folder with corpus.jsonl, queries.jsonl and qrels/; not for python-docs",
+        description="folder of the files; beir: corpus.jsonl, queries.jsonl and qrels/; pdf, "
+        "images: the files, perhaps queries.jsonl and qrels/ beside them; vidore: tables; not for "
+        "python-docs",
+    )
+    hub: str | None = Field(
+        default=None,
+        pattern=r"^[\w.-]+/[\w.-]+(@[\w./-]+)?$",
+        description="in place of 'path': Hugging Face dataset to download, owner/name[@revision]",
     )
     name: str | None = Field(default=None, description="default: the folder's name")
-    format: Literal["beir", "python-docs"] = "beir"
+    format: Literal["beir", "pdf", "images", "vidore", "python-docs"] = "beir"
     strict: bool = Field(default=True, description="refuse a corpus with problems; else drop them")
     language: str = Field(default="english", description="of the text; picks BM25's stemmer")
     dpi: int = Field(default=144, ge=18, le=1200, description="at which PDF pages are drawn")
+    documents: Literal["page", "file"] = Field(
+        default="page", description="of format pdf: what a document is"
+    )
+    tables: dict[TableName, str] = Field(
+        default={}, description="of format vidore: globs of tables with other names"
+    )
+    fields: dict[FieldName, str] = Field(
+        default={},
+        description="of format vidore: columns with other names, or templates: '{file}::p{page}'",
+    )
     density: str = Field(
         default="page-objects",
         description="visual density of pages: from the PDF's page-objects; none; or the "
@@ -52,8 +78,15 @@ class DatasetSettings(Settings):
 
     @model_validator(mode="after")
     def _needs_a_path(self) -> DatasetSettings:
-        if self.format == "beir" and "path" not in self.model_fields_set:
-            raise ValueError("a dataset of format beir needs 'path', the folder of corpus.jsonl")
+        given = {"path", "hub"} & self.model_fields_set
+        if self.format == "python-docs":
+            return self
+        if not given:
+            raise ValueError(
+                f"a dataset of format {self.format} needs 'path', its folder, or 'hub'"
+            )
+        if len(given) > 1:
+            raise ValueError("a dataset has a 'path' or a 'hub' to be downloaded from, not both")
         return self
 
     @field_validator("name")
@@ -68,6 +101,8 @@ class DatasetSettings(Settings):
     @property
     def dataset_name(self) -> str:
         """The name used in labels, indexes and reports."""
+        if self.name is None and self.hub is not None:
+            return self.hub.partition("@")[0].partition("/")[2]
         return self.name or self.path.name or self.path.resolve().name
 
 

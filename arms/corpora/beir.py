@@ -51,14 +51,30 @@ def find_folder(folder: Path) -> BeirFolder:
     """Return the folder's files; raise ``CorpusError`` that names all that are missing."""
     if not folder.is_dir():
         raise CorpusError(f"{folder} is not a folder; give a folder with corpus.jsonl")
-    corpus, queries = _find(folder, "corpus.jsonl"), _find(folder, "queries.jsonl")
-    qrels = tuple(sorted([*folder.glob("qrels/*.tsv"), *folder.glob("qrels/*.tsv.gz")]))
+    corpus = _find(folder, "corpus.jsonl")
+    queries, qrels = _find(folder, "queries.jsonl"), _qrels(folder)
     named = (("corpus.jsonl", corpus), ("queries.jsonl", queries), ("qrels/*.tsv", qrels))
     missing = [name for name, found in named if not found]
     if missing or corpus is None or queries is None:
         hint = "" if corpus is None else "; l2r queries makes labelled queries from a corpus"
         raise CorpusError(f"{folder} lacks {', '.join(missing)} (plain or .gz){hint}")
     return BeirFolder(corpus, queries, qrels)
+
+
+def find_judged(folder: Path) -> tuple[Path, tuple[Path, ...]]:
+    """Return queries and judgements that lie in ``folder``; raise ``CorpusError`` without them."""
+    queries, qrels = _find(folder, "queries.jsonl"), _qrels(folder)
+    if queries is None or not qrels:
+        named = (("queries.jsonl", queries), ("qrels/*.tsv", qrels))
+        raise CorpusError(
+            f"{folder} lacks {', '.join(name for name, found in named if not found)} (plain or "
+            ".gz); l2r queries makes labelled queries from a corpus"
+        )
+    return queries, qrels
+
+
+def _qrels(folder: Path) -> tuple[Path, ...]:
+    return tuple(sorted([*folder.glob("qrels/*.tsv"), *folder.glob("qrels/*.tsv.gz")]))
 
 
 def _find(folder: Path, name: str) -> Path | None:
@@ -226,7 +242,8 @@ def _copy_media(document: Document, folder: Path) -> dict[str, Any]:
         shutil.copyfile(first.path, folder / name)
     if first.number is None:
         return {"pdf": None, "page": None, "image": name}
-    return {"pdf": name, "page": first.number if len(document.pages) == 1 else None, "image": None}
+    numbers = [page.number for page in document.pages]
+    return {"pdf": name, "page": numbers if len(numbers) > 1 else first.number, "image": None}
 
 
 def _document_record(document: Document, media: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,13 +30,15 @@ class MediaFile:
 class PageMaker:
     """Makes the pages of documents whose metadata names files below ``root``.
 
-    ``pdf`` with ``page`` (from 1) is one page, ``pdf`` alone every page of the file, ``image`` a
-    picture file; where a document names both, the PDF is taken.
+    ``pdf`` with ``page`` (from 1, or a list) names pages, ``pdf`` alone every page of the file,
+    ``image`` a picture file; where a document names both, the PDF is taken.
     """
 
     root: Path
     dpi: int = DEFAULT_DPI
     density: Callable[[Page], float | None] | None = None
+    image_root: Path | None = None
+    """Where picture files lie, if not below ``root``."""
 
     def pages(self, metadata: Mapping[str, Any]) -> tuple[Page, ...]:
         """Return the pages, none where the metadata names no such file.
@@ -47,9 +49,10 @@ class PageMaker:
         named = metadata.get("pdf") or metadata.get("image")
         if not named:
             return ()
-        path = inside(self.root, named)
         if not metadata.get("pdf"):
+            path = inside(self.image_root or self.root, named)
             return (self._with_density(Page(path, None, inspect_picture(path).sha256, self.dpi)),)
+        path = inside(self.root, named)
         found = inspect_pdf(path)
         return tuple(
             self._with_density(Page(path, number, found.sha256, self.dpi))
@@ -87,16 +90,19 @@ def inside(root: Path, named: Any) -> Path:
     return path
 
 
-def _numbers(page: Any, n_pages: int | None) -> range:
+def _numbers(page: Any, n_pages: int | None) -> Sequence[int]:
     if page is None:
         return range(1, (n_pages or 0) + 1)
-    if not isinstance(page, int) or isinstance(page, bool):
-        raise MediaError("bad_media_reference", f"page should be an integer, got {page!r:.40}")
-    if page < 1 or (n_pages is not None and page > n_pages):
-        raise MediaError(
-            "missing_page", f"has {n_pages or 'some'} pages, counted from 1; page {page} isn't one"
-        )
-    return range(page, page + 1)
+    numbers = page if isinstance(page, list) else [page]
+    for number in numbers:
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise MediaError("bad_media_reference", f"page should be an integer, got {page!r:.40}")
+        if number < 1 or (n_pages is not None and number > n_pages):
+            raise MediaError(
+                "missing_page",
+                f"has {n_pages or 'some'} pages, counted from 1; page {number} isn't one",
+            )
+    return numbers
 
 
 def inspect_pdf(path: Path) -> MediaFile:

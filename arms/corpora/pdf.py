@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from arms.atomic import write_json
+from arms.cache import cache_folder
 from arms.errors import CorpusError, MissingExtraError
 
 DRAWING = threading.Lock()
@@ -19,6 +23,11 @@ _END_MARK_BYTES = 1024
 
 _EMPTY_TREE = re.compile(rb"/Count\s+0\b")
 _A_PAGE = re.compile(rb"/Type\s*/Page\b")
+
+_TEXT_METHOD = "pdfium-text-2"
+"""Raised when the same page's text would be taken differently."""
+_UNPRINTABLE = re.compile("[\ud800-\udfff\x00\x01\x03-\x08\x0b-\x1f\x7f\ufffe\uffff]")
+_DIVIDED = re.compile(r"(\w[\w-]*)\x02(\w[\w-]*)")
 
 
 class MediaError(CorpusError):
@@ -88,18 +97,57 @@ def _problem(error: Any, path: Path) -> MediaError:
     return MediaError("damaged_pdf", str(error))
 
 
-def text_layer(path: Path, sha256: str, number: int) -> str:
-    """Return the text of one page, from 1, with ``\\n`` between lines; empty without a text layer.
+def text_layers(path: Path, sha256: str) -> tuple[str | MediaError, ...]:
+    """Return the text of each page, lines ended by ``\\n``; empty where there is no text layer.
 
-    Raises:
-        MediaError: the page can't be loaded.
+    Words that were divided at a line's end are whole (:func:`without_line_breaks`). In place of a
+    page that can't be loaded stands why. What was found is kept by content.
     """
-    module = pdfium()
+    remembered = cache_folder("text") / sha256[:2] / f"{sha256}.json"
+    try:
+        content = json.loads(remembered.read_text(encoding="utf-8"))
+        if content["method"] == _TEXT_METHOD:
+            return tuple(
+                one if isinstance(one, str) else MediaError("unreadable_page", one["problem"])
+                for one in content["pages"]
+            )
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
     with DRAWING:
-        try:
-            sheet = open_pdf(str(path), sha256)[number - 1]
-            text: str = sheet.get_textpage().get_text_bounded()
-            sheet.close()
-        except module.PdfiumError as error:
-            raise MediaError("unreadable_page", f"page {number}: {error}") from error
-    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
+        document = open_pdf(str(path), sha256)
+        found = tuple(_text_layer(document, number) for number in range(1, len(document) + 1))
+    found = tuple(without_line_breaks(found))
+    pages = [one if isinstance(one, str) else {"problem": str(one)} for one in found]
+    write_json(remembered, {"method": _TEXT_METHOD, "pages": pages})
+    return found
+
+
+def _text_layer(document: Any, number: int) -> str | MediaError:
+    try:
+        sheet = document[number - 1]
+        text: str = sheet.get_textpage().get_text_bounded()
+        sheet.close()
+    except pdfium().PdfiumError as error:
+        return MediaError("unreadable_page", f"page {number}: {error}")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _UNPRINTABLE.sub("", text)
+
+
+def without_line_breaks(texts: Sequence[str | MediaError]) -> list[str | MediaError]:
+    """Join words at U+0002, which is what PDFium gives for a hyphen at a line's end.
+
+    The hyphen stays where the file has the same word with a hyphen elsewhere (``well-being``), and
+    in words of three parts (``state-of-the-art``).
+    """
+    everything = "\n".join(text for text in texts if isinstance(text, str)).casefold()
+
+    def joined(match: re.Match[str]) -> str:
+        before, after = match.groups()
+        hyphenated = f"{before}-{after}"
+        keep = "-" in before + after or hyphenated.casefold() in everything
+        return hyphenated if keep else before + after
+
+    return [
+        _DIVIDED.sub(joined, one).replace("\x02", "") if isinstance(one, str) else one
+        for one in texts
+    ]

@@ -59,6 +59,15 @@ def check_picture(path: Path, sha256: str) -> None:
         raise MediaError("unusable_picture", problem)
 
 
+def count_frames(path: Path) -> int:
+    """Return how many pictures the file holds; 1 where it can't be read."""
+    try:
+        with _pillow()[0].open(path) as picture:
+            return int(getattr(picture, "n_frames", 1))
+    except Exception:  # whether it can be read at all is check_picture's to say
+        return 1
+
+
 def _why_unusable(path: Path) -> str | None:
     try:
         _read_file(path)

@@ -26,6 +26,7 @@ FILE_PROBLEMS: dict[str, tuple[Severity, str]] = {
     "damaged_pdf": ("error", "a PDF can't be opened"),
     "pdf_without_pages": ("error", "a PDF has no page"),
     "unreadable_page": ("error", "a PDF's page can't be loaded"),
+    "damaged_table": ("error", "a table of rows can't be read"),
     "unusable_picture": ("error", "a picture can't be decoded, or is too large"),
 }
 """What can be wrong with PDFs and pictures. Each is named: its owner must find the file."""
@@ -50,6 +51,8 @@ PROBLEM_KINDS: dict[str, tuple[Severity, str]] = {
     "repeated_judgement": ("notice", "a pair was judged before with the same grade"),
     "same_query_text": ("notice", "queries that share their text with another id"),
     "document_with_title_only": ("notice", "a document has a title and no text"),
+    "more_frames": ("notice", "a TIFF holds several pages, of which the first is read"),
+    "other_file": ("notice", "a file is of a kind that isn't read"),
     "document_without_text": ("notice", "a document has media and no text"),
 }
 """Kind → severity and description, in the order of a report."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 
-from arms.corpora.beir import BeirCorpus, find_corpus, find_folder
+from arms.corpora.beir import BeirCorpus
 from arms.corpora.corpus import Corpus, Dataset
-from arms.corpora.density import density_of
-from arms.corpora.media import PageMaker
 from arms.corpora.problems import Problems
+from arms.corpora.sources import locate
 from arms.corpora.validate import check_corpus, check_folder, refuse
+from arms.progress import Progress
 from arms.settings import DatasetSettings
 
 _log = logging.getLogger(__name__)
 
 
-def read_dataset(settings: DatasetSettings) -> Dataset:
+def read_dataset(settings: DatasetSettings, progress: Progress | None = None) -> Dataset:
     """Read and check corpus, queries and judgements; documents stay on disk.
 
     ``python-docs`` has no queries of its own: they are made by the rules and default settings of
@@ -23,25 +23,28 @@ def read_dataset(settings: DatasetSettings) -> Dataset:
 
     Raises:
         CorpusError: the folder is incomplete, has no usable document or query, or (when strict)
-            has any problem; the message lists all kinds with counts and examples. When not strict,
-            unusable items are left out and counted in ``Dataset.dropped``.
+            has any problem; the message lists all kinds with counts and examples, and every
+            unusable file. When not strict, unusable items are left out and counted in
+            ``Dataset.dropped``.
     """
     name = settings.dataset_name
     if settings.format == "python-docs":
         from arms.corpora.queries import make_queries
 
         return make_queries(read_corpus(settings))
-    folder = find_folder(settings.path)
-    pages = PageMaker(folder.corpus.parent, settings.dpi, density_of(settings.density))
-    checked = check_folder(folder, pages)
+    source = locate(settings, progress)
+    folder = source.files()
+    checked = check_folder(folder, source.pages, source.problems())
     refuse(checked.problems, name, settings.strict)
     _report(name, checked.problems)
-    corpus = BeirCorpus(folder.corpus, name, settings.language, checked.excluded_lines, pages)
+    corpus = BeirCorpus(
+        folder.corpus, name, settings.language, checked.excluded_lines, source.pages
+    )
     dropped = checked.problems.of("error")
     return Dataset(name, corpus, checked.queries, checked.qrels, dropped)
 
 
-def read_corpus(settings: DatasetSettings) -> Corpus:
+def read_corpus(settings: DatasetSettings, progress: Progress | None = None) -> Corpus:
     """Read and check a corpus alone, which needs neither queries nor judgements.
 
     Raises:
@@ -52,13 +55,13 @@ def read_corpus(settings: DatasetSettings) -> Corpus:
         from arms.corpora.python_docs import python_docs_corpus
 
         return python_docs_corpus(name)
-    path = find_corpus(settings.path)
-    problems = Problems()
-    pages = PageMaker(path.parent, settings.dpi, density_of(settings.density))
-    checked = check_corpus(path, problems, pages)
+    source = locate(settings, progress)
+    path, problems = source.corpus(), source.problems()
+    checked = check_corpus(path, problems, source.pages)
     refuse(problems, name, settings.strict)
     _report(name, problems)
-    return BeirCorpus(path, name, settings.language, frozenset(checked.excluded_lines), pages)
+    excluded = frozenset(checked.excluded_lines)
+    return BeirCorpus(path, name, settings.language, excluded, source.pages)
 
 
 def _report(name: str, problems: Problems) -> None:

@@ -64,13 +64,16 @@ def refuse(problems: Problems, name: str, strict: bool) -> None:
     )
 
 
-def check_folder(folder: BeirFolder, pages: PageMaker | None = None) -> CheckedFolder:
+def check_folder(
+    folder: BeirFolder, pages: PageMaker | None = None, problems: Problems | None = None
+) -> CheckedFolder:
     """Walk corpus, queries and judgements once each, and the media; find all problems.
 
     Memory: the ids of all documents while checking, and the queries and judgements.
+    What is found is added to ``problems``.
     A later item with an earlier one's id is unusable, the earlier one stands; so for judgements.
     """
-    problems = Problems()
+    problems = problems or Problems()
     corpus = check_corpus(folder.corpus, problems, pages)
     queries = _check_queries(folder.queries, problems)
     grades: Grades = {query_id: {} for query_id in queries}
