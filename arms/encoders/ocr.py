@@ -11,7 +11,7 @@ import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -27,7 +27,8 @@ from pydantic import Field
 from arms.atomic import write_json
 from arms.cache import cache_folder
 from arms.corpora.pictures import PictureError, load_picture
-from arms.errors import MissingExtraError
+from arms.encoders.picture_pieces import Pixels, pieces
+from arms.errors import MissingExtraError, RoutingError
 from arms.progress import Task
 from arms.records import Page
 from arms.settings import Settings
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 Engine = Literal["onnxruntime", "openvino"]
 OCR = "ocr"
 """The name of this way of reading page pictures, in settings, identities and reports."""
+_USES_OF_AN_ENGINE = 50
+"""OpenVINO keeps memory for every shape of input: 2.6 GB a thread after 90 pages."""
 _TREATMENT = 1
 """Raised when the same picture would be read differently."""
 
@@ -90,21 +93,30 @@ class PageReader:
         return self.settings.fingerprint
 
     def read_picture(self, picture: Image) -> tuple[Line, ...]:
-        """Return the lines of an RGB picture from top to bottom, as RapidOCR orders them."""
-        found = self._engine()(np.asarray(picture)[:, :, ::-1])
-        if found.txts is None:
-            return ()
+        """Return the lines of an RGB picture from top to bottom, as RapidOCR orders them.
+
+        A picture more than three times as long as it is narrow is read in pieces.
+        """
         return tuple(
-            Line(str(text), round(float(score), 4), _bounds(corners))
-            for text, score, corners in zip(found.txts, found.scores, found.boxes, strict=True)
-            if str(text).strip()
+            line
+            for piece, left, top in pieces(np.asarray(picture))
+            for line in self._read_piece(piece, left, top)
         )
+
+    def _read_piece(self, piece: Pixels, left: int, top: int) -> Iterator[Line]:
+        found = self._engine()(piece[:, :, ::-1])
+        if found.txts is None:
+            return
+        for text, score, corners in zip(found.txts, found.scores, found.boxes, strict=True):
+            if str(text).strip():
+                box = _bounds(np.asarray(corners, dtype=np.float64) + np.array([left, top]))
+                yield Line(str(text), round(float(score), 4), box)
 
     def read(self, page: Page) -> tuple[Line, ...]:
         """Return the page's lines, from the cache where they are.
 
         Raises:
-            PictureError: the page can't be drawn.
+            PictureError: the page can't be drawn, or the engine fails on it.
         """
         path = self._path(page)
         if path.is_file():
@@ -112,7 +124,13 @@ class PageReader:
                 return _lines(json.loads(path.read_text(encoding="utf-8")))
             except (ValueError, KeyError, TypeError):
                 path.unlink(missing_ok=True)
-        lines = self.read_picture(load_picture(page))
+        picture = load_picture(page)
+        try:
+            lines = self.read_picture(picture)
+        except RoutingError:
+            raise
+        except Exception as error:  # whatever the engine meets costs one page, not the build
+            raise PictureError(f"{page.path} can't be read by {OCR}: {error!r}") from error
         content = {"fingerprint": json.loads(self.fingerprint), "page": page.key}
         write_json(path, {**content, "lines": [asdict(line) for line in lines]})
         return lines
@@ -146,8 +164,12 @@ class PageReader:
         return cache_folder(OCR) / name[:2] / f"{name}.json"
 
     def _engine(self) -> Any:
-        if not hasattr(self._engines, "loaded"):
+        """The calling thread's models, loaded anew now and then to give back their memory."""
+        if getattr(self._engines, "uses_left", 0) == 0:
+            self._engines.loaded = None
             self._engines.loaded = _load(self.settings)
+            self._engines.uses_left = _USES_OF_AN_ENGINE
+        self._engines.uses_left -= 1
         return self._engines.loaded
 
 

@@ -248,3 +248,19 @@ def test_a_stopped_reading_ends_soon_and_goes_on_where_it_was(pictures, tmp_path
     PageReader().read_all(pages, counting := Counting(), workers=2)
     assert counting.moved == 40
     assert len(set(KnowingEngine.read)) == len(KnowingEngine.read) == 40
+
+
+def test_an_engine_that_fails_costs_one_page(pictures, tmp_path, monkeypatch, caplog):
+    class Failing(KnowingEngine):
+        def __call__(self, picture):
+            if picture.shape[0] == picture.shape[1]:
+                raise MemoryError("too many boxes")
+            return super().__call__(picture)
+
+    monkeypatch.setattr(ocr, "_load", lambda settings: Failing())
+    odd = picture_page(Image.new("RGB", (77, 77), "grey"), tmp_path / "odd.png")
+    corpus = MemoryCorpus(
+        "odd", [Document("odd", "", "", pages=(odd,)), document("good", "", "tides", pictures)]
+    )
+    assert built(LATE, corpus, tmp_path).rank(["tides"], 2)[0].doc_ids == ("good",)
+    assert "MemoryError('too many boxes')" in caplog.text
