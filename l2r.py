@@ -190,26 +190,22 @@ def _progress() -> Any:
 def demo(
     output: Annotated[Path, typer.Option(help="where everything is written")] = Path("demo-run"),
 ) -> None:
-    """Go the whole way once on a built-in corpus, offline, and end with a report.
+    """Go the whole way once on a generated corpus, offline, and end with a report.
 
-    The corpus is Python's own documentation; sentences taken out of it and keywords are the
-    queries.  Example: l2r demo
+    The corpus is made from a seed: PDF pages with running text, tables, charts and scans, and
+    questions about them. Its pages are read with OCR, once.  Example: l2r demo
     """
     import yaml
 
-    from arms.corpora.beir import write_beir
-    from arms.corpora.queries import make_queries
-    from arms.corpora.reader import read_corpus
-    from arms.settings import DatasetSettings
+    from arms.corpora.page_demo.write import write_page_demo
 
     recipe = Path(__file__).parent / "training" / "recipes" / "demo.yaml"
     content = yaml.safe_load(recipe.read_text(encoding="utf-8"))
-    made = output / "queries" / "python-docs"
-    if not made.is_dir():
-        source = DatasetSettings(path=Path("python-docs"), format="python-docs")
-        settings = parse_run(content, str(recipe), Path()).queries
-        write_beir(make_queries(read_corpus(source), settings, _progress()), made)
-    run = parse_run({**content, "corpus": str(made.resolve())}, str(recipe), Path())
+    pages = output / "corpus" / content["corpus"]["path"]
+    if not pages.is_dir():
+        write_page_demo(pages, progress=_progress())
+    corpus = {**content["corpus"], "path": str(pages.resolve())}
+    run = parse_run({**content, "corpus": corpus}, str(recipe), Path())
     run = run.model_copy(update={"output": output})
     run_stages(run, read_datasets(run), ("oracle", "train", "report"))
 
@@ -431,6 +427,38 @@ def select(
             typer.echo(f"{value:10.4f}  {doc_id}")
         if not found.ranking.doc_ids:
             typer.echo("no document matches")
+
+
+@app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(help="a run's output folder, its report, or its YAML file")],
+    b: Annotated[Path, typer.Argument(help="the other one; differences are B − A")],
+    output: Annotated[
+        Path | None, typer.Option(help="also write this .md file, and every change as .csv")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="of the bootstrap")] = 42,
+) -> None:
+    """Say what changed between two runs, and whether it is more than noise.
+
+    Policies are compared at every λ on the test queries that both runs have; what only one side
+    has is named.
+
+    Example: l2r compare runs/monday runs/tuesday
+    """
+    from analysis.compare import compare_runs
+    from analysis.compare_source import DECISIONS, open_side, read_side
+    from analysis.compare_text import save_comparison, write_comparison
+
+    def opened(given: Path) -> Any:
+        if given.suffix not in (".yaml", ".yml"):
+            return open_side(given)
+        run = read_run(given)
+        return read_side(str(given), labels_of(run), run.output / "router" / DECISIONS)
+
+    compared = compare_runs(opened(a), opened(b), seed=seed)
+    typer.echo(write_comparison(compared))
+    if output is not None:
+        typer.echo(f"all changes: {save_comparison(compared, output)}")
 
 
 app.command("release")(release_labels)

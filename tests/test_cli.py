@@ -8,6 +8,7 @@ import pytest
 
 import l2r
 from arms.errors import SettingsError
+from tests.analysis.synthetic import write_suite
 from tests.oracle import tables
 from tests.small_corpus import write_small_corpus
 
@@ -152,7 +153,7 @@ def test_arms_lists_every_arm():
 
 def test_every_command_has_help():
     commands = ("demo", "arms", "queries", "index", "oracle", "train", "report", "select")
-    commands += ("release", "verify", "import")
+    commands += ("compare", "release", "verify", "import")
     listed = cli("--help").stdout
     for command in commands:
         assert command in listed
@@ -199,3 +200,14 @@ def test_labels_go_out_and_come_in(tmp_path):
     assert_refused(
         cli("import", "long", "table.csv", "x", cwd=tmp_path), "arm: a column is missing"
     )
+
+
+def test_compare_reads_folders_and_yaml_files(tmp_path):
+    write_suite(tmp_path / "a", lams=(0.0,))
+    write_suite(tmp_path / "b", lams=(0.0,), hits=0.9)
+    path = write(tmp_path, "labels: a/labels\noutput: a")
+    done = cli("compare", str(path), "b", "--output", "out.md", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "router at λ = 0 is better by +" in done.stdout
+    assert (tmp_path / "out.md").read_text() in done.stdout and (tmp_path / "out.csv").is_file()
+    assert_refused(cli("compare", "a", "absent", cwd=tmp_path), "absent is no folder")
