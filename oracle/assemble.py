@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,14 @@ from oracle.best_arm import best_arms
 from oracle.collect import TIMES, Collected, collect, made_on
 from oracle.hardware import hardware, library_versions, source_commit
 from oracle.labels import MANIFEST, SCHEMA_VERSION, Labels
+from oracle.page_facts import page_kind, visual_densities
 from oracle.plan import UNIT_FOLDER, OracleJob, Unit, digest_of, index_source, job_digest
 from oracle.quality import measure_names
-from oracle.split import split_queries, text_group
+from oracle.split import query_groups, split_queries
 from oracle.tables import (
     BEST_ARM_SCHEMA,
     FAILURE_SCHEMA,
+    PAGE_FIELDS,
     QUERY_SCHEMA,
     RUN_SCHEMA,
     SAMPLE_SCHEMA,
@@ -67,7 +70,7 @@ def assemble(job: OracleJob, units: Sequence[Unit], progress: Progress | None = 
         (folder / MANIFEST).unlink(missing_ok=True)
         for name, table, schema in (
             ("labels", _label_table(labels, found), label_schema(measures)),
-            ("queries", _query_table(labels), QUERY_SCHEMA),
+            ("queries", _query_table(labels, found), pa.schema([*QUERY_SCHEMA, *PAGE_FIELDS])),
             ("runs", _run_tables(found), RUN_SCHEMA),
             ("latency_samples", _sample_table(found), SAMPLE_SCHEMA),
             ("failures", _failure_table(found), FAILURE_SCHEMA),
@@ -90,6 +93,7 @@ def _clear_leftovers(job: OracleJob) -> None:
 
 def _labels(job: OracleJob, found: Sequence[Collected], manifest: dict[str, Any]) -> Labels:
     splits = split_queries(job.datasets, job.settings.split, job.seed)
+    groups = query_groups(job.datasets)
     keys = [(one.dataset.name, query_id) for one in found for query_id in one.query_ids]
     texts = {
         (dataset.name, query.query_id): query.text
@@ -106,7 +110,7 @@ def _labels(job: OracleJob, found: Sequence[Collected], manifest: dict[str, Any]
         datasets=array([dataset for dataset, _ in keys]),
         query_ids=array([query_id for _, query_id in keys]),
         splits=array([splits[key] for key in keys]),
-        text_groups=array([text_group(texts[key]) for key in keys]),
+        text_groups=array([groups[dataset][query_id] for dataset, query_id in keys]),
         texts=array([texts[key] for key in keys]),
         status=np.concatenate([one.status for one in found]),
         quality={
@@ -140,7 +144,9 @@ def _label_table(labels: Labels, found: Sequence[Collected]) -> pa.Table:
     return pa.table({field.name: column(values[field.name], field.type) for field in schema})
 
 
-def _query_table(labels: Labels) -> pa.Table:
+def _query_table(labels: Labels, found: Sequence[Collected]) -> pa.Table:
+    by_id = [{query.query_id: query for query in one.dataset.queries} for one in found]
+    densities = [visual_densities(one.dataset, one.query_ids) for one in found]
     return pa.table(
         {
             "dataset": labels.datasets.tolist(),
@@ -148,8 +154,14 @@ def _query_table(labels: Labels) -> pa.Table:
             "split": labels.splits.tolist(),
             "text_group": labels.text_groups.tolist(),
             "text": [] if labels.texts is None else labels.texts.tolist(),
+            "visual_density": list(chain.from_iterable(densities)),
+            "page_kind": [
+                page_kind(queries[query_id])
+                for one, queries in zip(found, by_id, strict=True)
+                for query_id in one.query_ids
+            ],
         },
-        schema=QUERY_SCHEMA,
+        schema=pa.schema([*QUERY_SCHEMA, *PAGE_FIELDS]),
     )
 
 

@@ -5,7 +5,9 @@ A labels folder holds (DESIGN: "Files on disk"):
 ``labels.parquet``           one row per (dataset, query, arm): ``LABEL_COLUMNS`` + a column per
                              measure; quality and latency are null where the status is not
                              ``ok`` or ``empty``
-``queries.parquet``          ``dataset, query_id, split, text_group`` and, unless withheld, ``text``
+``queries.parquet``          ``dataset, query_id, split, text_group``, unless withheld ``text``, and
+                             of the relevant pages, for reports alone, ``visual_density`` (null
+                             where unknown) and ``page_kind`` (empty where unknown)
 ``runs.parquet``             ``dataset, query_id, arm, rank, doc_id, score`` (rank from 1)
 ``latency_samples.parquet``  ``dataset, query_id, arm, repeat, latency_ms``
 ``manifest.json``            written last: its presence means that the labels are complete

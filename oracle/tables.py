@@ -19,6 +19,8 @@ _TYPES = {"latency_modelled": pa.bool_(), "repeats": pa.int32()}
 QUERY_SCHEMA = pa.schema(
     [(name, pa.string()) for name in ("dataset", "query_id", "split", "text_group", "text")]
 )
+PAGE_FIELDS = (pa.field("visual_density", pa.float64()), pa.field("page_kind", pa.string()))
+"""Of ``queries.parquet``; labels of before 0.2, and imported ones, don't have them."""
 RUN_SCHEMA = pa.schema(
     [
         ("dataset", pa.string()),

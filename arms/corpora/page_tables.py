@@ -25,7 +25,7 @@ from arms.corpora.pdf import MediaError
 from arms.corpora.rows import Fields, Row, find_tables, read_rows
 from arms.errors import CorpusError
 from arms.progress import Progress, SilentProgress
-from arms.settings import TableName
+from arms.settings import FieldName, TableName
 
 _MAGIC = (
     (b"\x89PNG", ".png"),
@@ -41,8 +41,8 @@ _LONGEST_PATH = 1024
 
 def convert_tables(
     folder: Path,
-    globs: Mapping[str, str],
-    fields: Mapping[str, str],
+    globs: Mapping[TableName, str],
+    fields: Mapping[FieldName, str],
     progress: Progress | None = None,
 ) -> Converted:
     """Write the tables as ``corpus.jsonl``, ``queries.jsonl``, ``qrels/all.tsv`` and ``images/``.
@@ -91,7 +91,7 @@ class _Conversion:
 
     source: Path
     target: Path
-    fields: Mapping[str, str]
+    fields: Mapping[FieldName, str]
     corpus: RecordWriter
     queries: RecordWriter
     problems: list[Found] = field(default_factory=list)

@@ -59,7 +59,7 @@ NEEDED: dict[TableName, tuple[FieldName, ...]] = {
 }
 
 
-def find_tables(folder: Path, globs: Mapping[str, str]) -> dict[TableName, list[Path]]:
+def find_tables(folder: Path, globs: Mapping[TableName, str]) -> dict[TableName, list[Path]]:
     """Return the files of each table, in the order of their paths.
 
     Without a glob for it, a table is ``<name>.<suffix>``, ``<name>-*.<suffix>`` or any file below
@@ -135,7 +135,7 @@ class Fields:
     a column, and where this table hasn't got it, the usual names are looked for.
     """
 
-    def __init__(self, table: TableName, given: Mapping[str, str]) -> None:
+    def __init__(self, table: TableName, given: Mapping[FieldName, str]) -> None:
         self.table = table
         self._given = given
 
@@ -165,7 +165,7 @@ class Fields:
                 lacking.append(f"'{field}' ({' or '.join(names)})")
         return lacking
 
-    def used(self, row: Row) -> set[str]:
+    def used(self, row: Row) -> set[FieldName]:
         """Return the given fields whose column, or all of whose template's, such a row has."""
         return {
             field

@@ -65,7 +65,7 @@ def locate(settings: DatasetSettings, progress: Progress | None = None) -> Sourc
     elif settings.format == "images":
         converted = convert_pictures(path)
     else:
-        converted = convert_tables(path, {**settings.tables}, {**settings.fields}, progress)
+        converted = convert_tables(path, settings.tables, settings.fields, progress)
         image_root = judged = converted.folder
     pages = PageMaker(path, settings.dpi, density, image_root)
     return Source(judged, pages, converted.folder / "corpus.jsonl", converted.problems)

@@ -35,6 +35,7 @@ _NULLABLE = (
     "repeats",
     "best_arm",
     "reward",
+    "visual_density",
 )
 
 
@@ -95,7 +96,7 @@ def _column(
         described["minimum"] = 0
     elif name == "rank":
         described["minimum"] = 1
-    elif name == "lam" or (table == "labels" and name in measures):
+    elif name in ("lam", "visual_density") or (table == "labels" and name in measures):
         described |= {"minimum": 0, "maximum": 1}
     return described
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from oracle.tables import (
     BEST_ARM_SCHEMA,
+    PAGE_FIELDS,
     QUERY_SCHEMA,
     RUN_SCHEMA,
     SAMPLE_SCHEMA,
@@ -59,6 +60,9 @@ DESCRIPTIONS = {
     "search_ms": "milliseconds spent on searching; null where unknown",
     "rerank_ms": "milliseconds spent on reranking; null where unknown",
     "repeats": "how many timings the median is over; 0 or null where none was taken here",
+    "visual_density": "share of the relevant pages' area under images, tables and charts, in "
+    "[0, 1]; null where unknown; gold information",
+    "page_kind": "kind of the relevant pages; empty where unknown; gold information",
     "rank": "place in the ranking, from 1",
     "doc_id": "document of the collection",
     "score": "the arm's own score of the document",
@@ -77,9 +81,16 @@ def description_of(column: str) -> str:
     return DESCRIPTIONS.get(column, "quality of the arm's ranking for the query, in [0, 1]")
 
 
-def table_schemas(measures: Sequence[str], with_text: bool) -> dict[str, pa.Schema]:
-    """Return the Arrow schema of every table of a release, columns in order."""
+def table_schemas(
+    measures: Sequence[str], with_text: bool, with_pages: bool
+) -> dict[str, pa.Schema]:
+    """Return the Arrow schema of every table of a release, columns in order.
+
+    ``with_pages``: whether the labels say what the relevant pages are like.
+    """
     queries = QUERY_SCHEMA if with_text else QUERY_SCHEMA.remove(QUERY_SCHEMA.names.index("text"))
+    if with_pages:
+        queries = pa.schema([*queries, *PAGE_FIELDS])
     return {
         "labels": label_schema(measures),
         "queries": queries,

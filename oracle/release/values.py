@@ -81,6 +81,14 @@ def _query_faults(queries: pa.Table) -> list[Fault]:
     if "text" in queries.column_names:
         missing = pc.is_null(queries["text"]).to_numpy()
         faults += row_fault("queries.parquet", missing, "text is null", describe)
+    if "visual_density" in queries.column_names:
+        density = _numbers(queries, "visual_density")
+        unknown = pc.is_null(queries["visual_density"]).to_numpy()
+        outside = ~unknown & ~((density >= 0) & (density <= 1))
+        message = "visual_density is outside [0, 1]; a share or null is expected"
+        faults += row_fault("queries.parquet", outside, message, describe)
+        without = pc.is_null(queries["page_kind"]).to_numpy()
+        faults += row_fault("queries.parquet", without, "page_kind is null", describe)
     return faults
 
 

@@ -238,7 +238,8 @@ def _read_manifest(folder: Path, sound: set[str]) -> tuple[dict[str, Any] | None
 
 def _content_faults(folder: Path, sound: set[str], manifest: Mapping[str, Any]) -> list[Fault]:
     pipelines, measures = manifest["pipelines"], manifest["measures"]
-    schemas = table_schemas(measures, manifest["release"].get("text") == "keep")
+    release = manifest["release"]
+    schemas = table_schemas(measures, release.get("text") == "keep", release.get("pages") is True)
     faults: list[Fault] = []
     tables: dict[str, pa.Table] = {}
     for name in TABLES:
