@@ -172,7 +172,7 @@ def read_datasets(run: Any) -> list[Dataset]:
     datasets, problems = [], []
     for settings in run.corpus:
         try:
-            datasets.append(read_dataset(settings))
+            datasets.append(read_dataset(settings, _progress()))
         except CorpusError as error:
             problems.append(str(error))
     if problems:
@@ -263,7 +263,7 @@ def queries(
     wanted = {}
     for one, target in zip(run.corpus, targets, strict=True):
         try:
-            corpus = read_corpus(one)
+            corpus = read_corpus(one, _progress())
             if overwrite or not is_made(target, corpus, settings):
                 wanted[target] = corpus
         except CorpusError as error:

@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from arms.corpora.languages import check_language
 from arms.errors import SettingsError
@@ -39,6 +47,34 @@ FieldName = Literal[
     "query_id", "query", "grade", "positives", "positive_id",
 ]  # fmt: skip
 """What a table of a page collection may hold, by our names."""
+
+
+CAPTION_PROMPT = (
+    "Write one caption for each figure, chart, table and photograph on this page: what it shows, "
+    "its axes or columns, and its main values. Write nothing else. If there is none, write nothing."
+)
+
+
+class CaptionSettings(Settings):
+    """How figures are described in words, by any OpenAI-compatible vision endpoint."""
+
+    base_url: str | None = Field(
+        default=None, description="e.g. http://localhost:8000/v1; default: $OPENAI_BASE_URL"
+    )
+    model: str | None = Field(default=None, description="default: $L2R_CAPTION_MODEL")
+    api_key: SecretStr | None = Field(
+        default=None, description="better left to $OPENAI_API_KEY; never written anywhere"
+    )
+    prompt: str = Field(default=CAPTION_PROMPT, min_length=1)
+    min_density: float = Field(
+        default=0.05, ge=0, le=1, description="visual density from which a page is described"
+    )
+    max_side_px: int = Field(default=1600, ge=64, description="larger pictures are scaled down")
+    max_tokens: int = Field(default=400, ge=1, description="of one page's captions")
+    workers: int = Field(default=4, ge=1, description="requests at a time")
+    timeout_s: float = Field(default=120, gt=0, description="for one request")
+    retries: int = Field(default=2, ge=0, description="after a timeout, a 429 or a server's error")
+    backoff_s: float = Field(default=1, ge=0, description="before the first retry; then doubled")
 
 
 class DatasetSettings(Settings):
@@ -74,6 +110,10 @@ class DatasetSettings(Settings):
         default="page-objects",
         description="visual density of pages: from the PDF's page-objects; none; or the "
         "package.module:attribute of a layout model",
+    )
+
+    captions: CaptionSettings | None = Field(
+        default=None, description="append captions of figures to the text; default: none"
     )
 
     @model_validator(mode="after")

@@ -37,10 +37,9 @@ def read_dataset(settings: DatasetSettings, progress: Progress | None = None) ->
     checked = check_folder(folder, source.pages, source.problems())
     refuse(checked.problems, name, settings.strict)
     _report(name, checked.problems)
-    corpus = BeirCorpus(
-        folder.corpus, name, settings.language, checked.excluded_lines, source.pages
-    )
-    dropped = checked.problems.of("error")
+    beir = BeirCorpus(folder.corpus, name, settings.language, checked.excluded_lines, source.pages)
+    corpus, failed = _captioned(beir, settings, progress)
+    dropped = {**checked.problems.of("error"), **failed}
     return Dataset(name, corpus, checked.queries, checked.qrels, dropped)
 
 
@@ -61,7 +60,26 @@ def read_corpus(settings: DatasetSettings, progress: Progress | None = None) -> 
     refuse(problems, name, settings.strict)
     _report(name, problems)
     excluded = frozenset(checked.excluded_lines)
-    return BeirCorpus(path, name, settings.language, excluded, source.pages)
+    beir = BeirCorpus(path, name, settings.language, excluded, source.pages)
+    return _captioned(beir, settings, progress)[0]
+
+
+def _captioned(
+    corpus: Corpus, settings: DatasetSettings, progress: Progress | None
+) -> tuple[Corpus, dict[str, int]]:
+    """Return the corpus with captions, where they are wished for, and how many failed."""
+    if settings.captions is None:
+        return corpus, {}
+    from arms.corpora.captions import CaptionedCorpus, fetch_captions
+
+    failures = fetch_captions(corpus, settings.captions, progress)
+    if failures:
+        _log.warning(
+            "dataset '%s': %d pages have no caption; run again to ask for them:\n%s",
+            *(settings.dataset_name, len(failures), "\n".join(f"  {one}" for one in failures)),
+        )
+    dropped = {"caption_failed": len(failures)} if failures else {}
+    return CaptionedCorpus(corpus, settings.captions), dropped
 
 
 def _report(name: str, problems: Problems) -> None:
