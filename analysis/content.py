@@ -14,6 +14,8 @@ class FigureEntry:
     name: str
     caption: str
     """Says what to see; also the text for those who can't see it."""
+    tips: tuple[str, ...] = ()
+    """What the page shows beside the pointer, one for each drawn group ``point-<i>``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,20 @@ class Section:
     tables: tuple[Table, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     """Name and value, one a line."""
+    facts_title: str = ""
     code: str = ""
+    folded_code: str = ""
+    """Longer: the page shows it when asked to."""
+    folded_title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArmAnswer:
+    """One static arm and whether the router beats it."""
+
+    arm: str
+    answer: str
+    beaten: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +50,8 @@ class ReportContent:
 
     title: str
     claim: tuple[str, ...]
+    """Sentences; the first is the answer in short."""
+    arms: tuple[ArmAnswer, ...]
     sections: tuple[Section, ...]
 
     @property

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from analysis.columns import LAM, POLICY, measure_title
 from analysis.outcomes import LATENCY, REWARD
 from analysis.results import Results
 from analysis.roles import BEST_STATIC_PER_DATASET, ORACLE_ROUTER_ARMS, role_of, title_of
-from analysis.storage import index_entries, mapping
+from analysis.storage import IndexEntry, index_entries, mapping
 from analysis.summary import P95, REGRET_A
 from analysis.table import Cell, Column, Table
-from analysis.tables import LAM, POLICY, measure_title
 
 _SPLITS = ("train", "val", "test")
 _STATUSES = ("ok", "empty", "error", "timeout", "skipped")
@@ -155,7 +155,80 @@ def dataset_policies(results: Results) -> tuple[str, ...]:
     )
 
 
+def filters_table(results: Results) -> Table:
+    """What kept queries and documents out of the numbers, and how many."""
+    labels = results.labels
+    rows: list[tuple[Cell, ...]] = []
+    for dataset in sorted(set(labels.datasets)):
+        entry = mapping(mapping(labels.manifest.get("datasets")).get(dataset))
+        for kind, n in sorted(mapping(entry.get("dropped")).items()):
+            rows.append(("dropped on reading", str(kind).replace("_", " "), dataset, n))
+    n_test = int((labels.splits == "test").sum())
+    rest = len(labels.query_ids) - n_test
+    failed = results.test.scores.evaluation.failed_queries
+    rows.append(("not compared", "queries to train or validate on", "all", rest))
+    rows.append(("not compared", "test queries on which an arm failed", "all", failed))
+    columns = (
+        Column("stage", "stage"),
+        Column("filter", "filter"),
+        Column("dataset", "dataset"),
+        Column("removed", "removed", "count"),
+    )
+    return Table("filters", "What was left out", columns, tuple(rows), tuple(rows))
+
+
 def storage_table(results: Results) -> Table | None:
+    """Each arm's indexes over all datasets (table 3); None where the manifest has no records."""
+    entries = index_entries(results.labels.manifest, results.labels.pipelines)
+    if not entries:
+        return None
+    columns = (
+        Column("arm", "arm"),
+        Column("n_datasets", "datasets", "count"),
+        Column("n_units", "units", "count"),
+        Column("size_mb", "MB on disk", "ms"),
+        Column("memory_mb", "MB in memory", "ms"),
+        Column("build_seconds", "build s", "ms"),
+        Column("units_per_second", "units per s", "ms"),
+        Column("build_peak_rss_mb", "largest peak memory, MB", "count"),
+    )
+    rows = []
+    for arm in results.labels.pipelines:
+        own = [one for one in entries if one.arm == arm]
+        if own:
+            units, seconds = _total(own, "n_units"), _total(own, "build_seconds")
+            peaks = [one.build_peak_rss_mb for one in own if one.build_peak_rss_mb is not None]
+            rows.append(
+                (
+                    arm,
+                    len(own),
+                    units,
+                    _per_million(_total(own, "size_bytes")),
+                    _per_million(_total(own, "memory_bytes")),
+                    seconds,
+                    units / seconds if units and seconds else None,
+                    max(peaks, default=None),
+                )
+            )
+    note = (
+        "An arm that reads another arm's index counts its own files only. Peak memory is that of "
+        "the process that built the index. A sum is left out where a dataset doesn't state its "
+        "part."
+    )
+    table = tuple(rows)
+    return Table("storage", "Indexes, all datasets", columns, table, table, note, latex=True)
+
+
+def _total(entries: list[IndexEntry], field: str) -> float | None:
+    values = [getattr(one, field) for one in entries]
+    return None if any(value is None for value in values) else float(sum(values))
+
+
+def _per_million(n_bytes: float | None) -> float | None:
+    return None if n_bytes is None else n_bytes / 1e6
+
+
+def index_table(results: Results) -> Table | None:
     """Bytes and build time of each index; None where the manifest has no records of them."""
     entries = index_entries(results.labels.manifest, results.labels.pipelines)
     columns = (
@@ -163,9 +236,11 @@ def storage_table(results: Results) -> Table | None:
         Column("arm", "arm"),
         Column("n_documents", "documents", "count"),
         Column("n_units", "units", "count"),
-        Column("size_bytes", "bytes", "count"),
+        Column("size_bytes", "bytes on disk", "count"),
+        Column("memory_bytes", "bytes in memory", "count"),
         Column("build_seconds", "build s", "ms"),
-        Column("build_peak_rss_mb", "peak memory MB", "count"),
+        Column("units_per_second", "units per s", "ms"),
+        Column("build_peak_rss_mb", "peak memory, MB", "count"),
         Column("encoder", "encoder"),
     )
     rows = tuple(
@@ -175,14 +250,14 @@ def storage_table(results: Results) -> Table | None:
             one.n_documents,
             one.n_units,
             one.size_bytes,
+            one.memory_bytes,
             one.build_seconds,
+            one.units_per_second,
             one.build_peak_rss_mb,
             one.encoder or "",
         )
         for one in entries
     )
-    note = (
-        "An arm that reads another arm's index lists its own files only. Peak memory is that of "
-        "the process that built the index."
-    )
-    return Table("storage", "Indexes on disk", columns, rows, rows, note) if rows else None
+    if not rows:
+        return None
+    return Table("storage_by_dataset", "Every index", columns, rows, rows, folded=True)

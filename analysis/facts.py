@@ -5,20 +5,24 @@ Both are read as JSON of any shape: a fact that is absent is left out.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from analysis.settings import ReportSettings
 from analysis.storage import mapping
 from arms.errors import RouterError
 
 ROUTER_RECORD = "router.json"
+_LABEL_FILES = ("labels.parquet", "queries.parquet", "runs.parquet", "latency_samples.parquet")
 _LONGEST_LIST = 12
 _LONGEST_TEXT = 200
 _SHOWN_ELSEWHERE = (
     "config",
     "datasets",
+    "indexes",
     "measures",
     "pipelines",
     "router_arms",
@@ -56,23 +60,54 @@ def latency_notes(manifest: Mapping[str, Any], modelled_share: float) -> tuple[s
     return tuple(notes)
 
 
-def router_facts(router_folder: Path) -> tuple[tuple[str, str], ...]:
-    """Facts of ``router.json``: encoder, versions, hashes; none where there is no file.
+def read_router_record(router_folder: Path) -> Mapping[str, Any]:
+    """Return what ``router.json`` says; empty where there is no file.
 
     Raises:
         RouterError: the file isn't JSON.
     """
     path = router_folder / ROUTER_RECORD
     if not path.is_file():
-        return ()
+        return {}
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RouterError(f"{path} is not valid JSON ({error}); rerun l2r train") from error
-    if not isinstance(record, Mapping):
-        return ()
+    return mapping(record)
+
+
+def router_facts(record: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Facts of the router's own file: encoder, versions, hashes, settings."""
     left_out = ("arms", "calibration", "competes", "expected", "policies", "training_metrics")
-    return tuple(_flatten({k: v for k, v in record.items() if k not in left_out}, ""))
+    kept = {key: value for key, value in record.items() if key not in left_out}
+    return tuple((f"router.{name}", fact) for name, fact in _flatten(kept, ""))
+
+
+def input_facts(
+    labels_folder: Path, decisions: Path, settings: ReportSettings
+) -> tuple[tuple[str, str], ...]:
+    """SHA-256 of each file that was read, and the report's own settings."""
+    files = [labels_folder / name for name in _LABEL_FILES] + [decisions]
+    hashes = [(f"sha256 of {path.name}", _sha256(path)) for path in files if path.is_file()]
+    return (*hashes, *_flatten({"report": settings.model_dump(mode="json")}, ""))
+
+
+def config_text(manifest: Mapping[str, Any]) -> str:
+    """The run's settings as YAML, as the manifest recorded them; empty where it has none."""
+    import yaml
+
+    config = mapping(manifest.get("config"))
+    if not config:
+        return ""
+    return str(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, width=96)).strip()
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _flatten(node: Any, path: str) -> Iterator[tuple[str, str]]:

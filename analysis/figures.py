@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from analysis.content import FigureEntry
 from analysis.figure_style import report_style, save
+from analysis.query_groups import DATASET, DENSITY, LENGTH
 from analysis.results import Results
 from arms.errors import MissingExtraError
 
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 PARETO = "pareto"
 SHARES = "routing_share"
 QUALITY = "dataset_quality"
+REWARD_MAPS = "reward_maps"
+AGREEMENT = "arm_agreement"
+CALIBRATION = "calibration"
+LENGTH_REGRET = "regret_by_length"
+DATASET_REGRET = "regret_by_dataset"
+DENSITY_QUALITY = "quality_by_density"
+DENSITY_SHARES = "routing_share_by_density"
 
 
 def dataset_share_name(lam: float) -> str:
@@ -48,10 +56,18 @@ def _matplotlib_style() -> AbstractContextManager[None]:
     return report_style()
 
 
-def planned_figures(results: Results) -> Iterator[tuple[FigureEntry, Callable[[], Figure]]]:
+Planned = tuple[FigureEntry, Callable[[], "Figure"]]
+
+
+def planned_figures(results: Results) -> Iterator[Planned]:
     """Yield every figure of the report with what draws it."""
+    yield from _main_figures(results)
+    yield from _detail_figures(results)
+
+
+def _main_figures(results: Results) -> Iterator[Planned]:
     from analysis.heatmap_figure import draw_dataset_quality, draw_dataset_shares
-    from analysis.pareto_figure import draw_pareto
+    from analysis.pareto_figure import draw_pareto, point_tips
     from analysis.share_figure import draw_shares
 
     measure = results.labels.primary_measure
@@ -61,6 +77,7 @@ def planned_figures(results: Results) -> Iterator[tuple[FigureEntry, Callable[[]
             f"Quality ({measure}) over mean latency, router overhead included, on the test split. "
             "Squares are arms, hollow ones lack some datasets; stars are oracles, which nobody "
             "can deploy; the thick grey line is the Pareto frontier of everything else.",
+            point_tips(results),
         ),
         partial(draw_pareto, results),
     )
@@ -86,3 +103,65 @@ def planned_figures(results: Results) -> Iterator[tuple[FigureEntry, Callable[[]
         FigureEntry(QUALITY, f"Mean {measure} of each policy in each dataset at λ = {first:g}."),
         partial(draw_dataset_quality, results, first),
     )
+
+
+def _detail_figures(results: Results) -> Iterator[Planned]:
+    from analysis.group_figure import draw_calibration, draw_group_quality, draw_group_regret
+    from analysis.heatmap_figure import draw_agreement, draw_reward_maps
+    from analysis.share_figure import draw_group_shares
+
+    measure = results.labels.primary_measure
+    found = results.details
+    if found.reward_maps:
+        yield (
+            FigureEntry(
+                REWARD_MAPS,
+                "Mean reward of every arm (columns) over the queries sent to the arm of the row "
+                f"(framed), at λ = {found.reward_maps[0].lam:g}. Where the framed cell is the "
+                "darkest of its row, the choices are right on average.",
+            ),
+            partial(draw_reward_maps, results),
+        )
+    if DENSITY in found.groupings:
+        yield (
+            FigureEntry(
+                DENSITY_QUALITY,
+                f"Mean {measure} by visual density of the relevant pages, at "
+                f"λ = {found.lost_lam:g}.",
+            ),
+            partial(draw_group_quality, results, DENSITY),
+        )
+        yield (
+            FigureEntry(
+                DENSITY_SHARES,
+                f"Where {results.router} sends queries, by visual density of the relevant pages.",
+            ),
+            partial(draw_group_shares, results, DENSITY),
+        )
+    yield (
+        FigureEntry(
+            AGREEMENT,
+            "How often two arms both answer a query or both don't, in percent of the test queries "
+            "that both were run on.",
+        ),
+        partial(draw_agreement, results),
+    )
+    if found.calibration is not None:
+        yield (
+            FigureEntry(
+                CALIBRATION,
+                f"Quality that {results.router} expects, and what came on test queries; bars are "
+                "bootstrap intervals, the dotted line is where the two agree.",
+            ),
+            partial(draw_calibration, results),
+        )
+    for name, grouping in ((LENGTH_REGRET, LENGTH), (DATASET_REGRET, DATASET)):
+        if grouping in found.groupings:
+            yield (
+                FigureEntry(
+                    name,
+                    f"Mean regret by {grouping}, against the oracle over A: {results.router} and "
+                    "the best static arm. Bars are bootstrap intervals.",
+                ),
+                partial(draw_group_regret, results, grouping),
+            )

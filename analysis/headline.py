@@ -5,15 +5,65 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.bootstrap import Estimate
+from analysis.claims import Claim
+from analysis.columns import counted
 from analysis.comparison import Comparison
+from analysis.content import ArmAnswer
 from analysis.outcomes import Outcome
 from analysis.results import Results
 from analysis.roles import BEST_STATIC
 from analysis.table import Kind, write_number
 
 
+def claim_answer(claim: Claim) -> str:
+    """``yes`` (both intervals clear of 0), ``in the mean, within noise``, or ``none``."""
+    if claim.point is None:
+        return "none"
+    return "yes" if claim.point.certain else "in the mean, within noise"
+
+
+def short_answer(results: Results) -> str:
+    """The claim in a breath: arms beaten in both respects, and where the best static arm stands."""
+    own = [claim for claim in results.test.claims if claim.router == results.router]
+    beaten = sum(claim_answer(claim) == "yes" for claim in own)
+    arms = f"{beaten or 'none'} of {counted(len(own), 'single arm')}"
+    sentence = f"{results.router} is both more accurate and faster than {arms}, each at some λ"
+    verdicts: dict[str, list[str]] = {}
+    for one in results.test.comparisons:
+        if one.policy == BEST_STATIC and one.lam in results.shown_lams:
+            verdicts.setdefault(verdict(one.reward_difference), []).append(f"{one.lam:g}")
+    if not verdicts:
+        return f"{sentence}."
+    parts = [f"{said} at λ = {' and '.join(lams)}" for said, lams in verdicts.items()]
+    return f"{sentence}. Against the best single arm it is, by reward, {', '.join(parts)}."
+
+
+def arm_answers(results: Results) -> tuple[ArmAnswer, ...]:
+    """Every arm and whether the router beats it, with the λ of its claim."""
+    return tuple(
+        ArmAnswer(
+            claim.arm,
+            _in_short(claim),
+            claim.point is not None and claim.point.certain,
+        )
+        for claim in results.test.claims
+        if claim.router == results.router
+    )
+
+
+def _in_short(claim: Claim) -> str:
+    if claim.point is None:
+        return "no λ"
+    answer = "beaten" if claim.point.certain else "level within noise"
+    return f"{answer} at λ = {claim.point.lam:g}"
+
+
 def headline(results: Results) -> tuple[str, ...]:
-    """One sentence per shown λ: the router against the best static arm, on the test split."""
+    """The short answer, then a sentence per shown λ: the router against the best static arm."""
+    return (short_answer(results), *_beside_best_static(results))
+
+
+def _beside_best_static(results: Results) -> tuple[str, ...]:
     found = {one.lam: one for one in results.test.comparisons if one.policy == BEST_STATIC}
     return tuple(
         _sentence(results, lam, found[lam])
@@ -53,7 +103,7 @@ def _sentence(results: Results, lam: float, one: Comparison) -> str:
     return (
         f"At λ = {lam:g}, {results.router} is {verdict(one.reward_difference)} of "
         f"the best static arm ({named}) on "
-        f"{one.n:,} test queries: {'; '.join(parts)}. "
+        f"{counted(one.n, 'test query', 'test queries')}: {'; '.join(parts)}. "
         f"Brackets: difference and its {results.settings.confidence:.0%} interval."
     )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from analysis.dataset_tables import dataset_policies
-from analysis.figure_style import new_figure, text_colour
+from analysis.figure_style import PALETTE, new_figure, text_colour
 from analysis.results import Results
 from analysis.roles import ORACLE_ROUTER_ARMS, title_of
 from analysis.summary import MICRO
@@ -64,11 +64,55 @@ def draw_dataset_quality(results: Results, lam: float) -> Figure:
     rows = [f"{name}  (n = {n})" for name, n in zip(evaluation.dataset_names, counts, strict=True)]
     figure = new_figure(3.2 + 0.66 * len(policies), 2.1 + 0.28 * len(rows))
     axes = figure.subplots()
-    written = [["" if np.isnan(value) else f"{value:.2f}" for value in row] for row in quality]
+    written = [[_two_digits(value) for value in row] for row in quality]
     _draw(axes, quality, written, rows, [title_of(policy) for policy in policies])
     axes.set_title(f"mean {evaluation.primary_measure} at λ = {lam:g}")
     _bar(figure, [axes], evaluation.primary_measure)
     return figure
+
+
+def draw_reward_maps(results: Results) -> Figure:
+    """Reward of every arm (columns) on the queries sent to each arm (rows): oracle and router."""
+    maps = results.details.reward_maps
+    arms = results.labels.pipelines
+    figure = new_figure(2.6 + 0.62 * len(maps) * len(arms) + 1.4, 2.2 + 0.34 * len(arms))
+    panels = figure.subplots(1, len(maps), sharey=False, squeeze=False)[0]
+    for axes, one in zip(panels, maps, strict=True):
+        chosen = [i for i, n in enumerate(one.counts) if n]
+        rows = [f"{arms[i]}  (n = {one.counts[i]:,})" for i in chosen]
+        written = [[_two_digits(value) for value in row] for row in one.rewards[chosen]]
+        _draw(axes, one.rewards[chosen], written, rows, arms)
+        for place, i in enumerate(chosen):
+            axes.add_patch(_frame(i, place))
+        axes.set_title(f"{title_of(one.policy)}, λ = {one.lam:g}")
+        axes.set_ylabel("arm chosen")
+    _bar(figure, panels, "mean reward")
+    return figure
+
+
+def draw_agreement(results: Results) -> Figure:
+    """Share of queries that two arms both answer, or both don't."""
+    found = results.details.agreement
+    figure = new_figure(3.0 + 0.66 * len(found.arms), 2.0 + 0.42 * len(found.arms))
+    axes = figure.subplots()
+    written = [[_percent(value) for value in row] for row in found.agreement]
+    _draw(axes, found.agreement, written, found.arms, found.arms)
+    axes.set_title("both answer, or neither: % of queries")
+    _bar(figure, [axes], "share of queries")
+    return figure
+
+
+def _two_digits(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.2f}"
+
+
+def _frame(column: int, row: int) -> Any:
+    """A frame around one cell: the arm that was chosen."""
+    from matplotlib.patches import Rectangle
+
+    return Rectangle(
+        (column + 0.04, row + 0.04), 0.92, 0.92, fill=False, edgecolor=PALETTE[5], linewidth=1.6
+    )
 
 
 def _percent(value: float) -> str:
@@ -89,7 +133,7 @@ def _draw(
     colours = colormaps[_COLOURS]
     cells = np.ma.masked_invalid(values)
     axes.pcolormesh(cells, cmap=colours, vmin=0, vmax=1, edgecolors="white", linewidth=0.6)
-    axes.invert_yaxis()  # the first row on top, as in a table
+    axes.set_ylim(len(rows), 0)  # the first row on top, as in a table
     for y, texts in enumerate(written):
         for x, text in enumerate(texts):
             background = to_hex(colours(float(np.nan_to_num(values[y, x]))))

@@ -19,6 +19,10 @@ def escape(text: str) -> str:
 def write_markdown(content: ReportContent) -> str:
     """Return the report; figures are linked as PNG files beside it."""
     parts = [f"# {escape(content.title)}", *(escape(sentence) for sentence in content.claim)]
+    if content.arms:
+        parts.insert(
+            2, "\n".join(f"- {escape(one.arm)}: {escape(one.answer)}" for one in content.arms)
+        )
     for section in content.sections:
         parts += _section(section)
     return "\n\n".join(parts) + "\n"
@@ -26,17 +30,27 @@ def write_markdown(content: ReportContent) -> str:
 
 def _section(section: Section) -> list[str]:
     parts = [f"## {escape(section.title)}", *(escape(text) for text in section.paragraphs)]
-    if section.facts:
-        parts.append("\n".join(f"- {escape(name)}: {escape(fact)}" for name, fact in section.facts))
     parts += [_figure(figure) for figure in section.figures]
     for table in section.tables:
-        parts.append(f"### {escape(table.title)}")
-        parts += [markdown_table(table)] if table.shown_rows else []
-        parts += [escape(table.note)] if table.note else []
-        parts.append(f"All rows and columns: [{table.name}.csv]({table.name}.csv)")
+        parts += _table(table)
+    if section.facts:
+        if section.facts_title:
+            parts.append(f"### {escape(section.facts_title)}")
+        parts.append("\n".join(f"- {escape(name)}: {escape(fact)}" for name, fact in section.facts))
     if section.code:
         parts.append(f"```\n{section.code}\n```")
+    if section.folded_code:
+        parts += [f"### {escape(section.folded_title)}", f"```\n{section.folded_code}\n```"]
     return parts
+
+
+def _table(table: Table) -> list[str]:
+    parts = [f"### {escape(table.title)}"]
+    parts += [markdown_table(table)] if table.shown_rows else []
+    parts += [escape(table.note)] if table.note else []
+    names = [f"{table.name}.csv", *([f"{table.name}.tex"] if table.latex else [])]
+    links = ", ".join(f"[{name}]({name})" for name in names)
+    return [*parts, f"All rows and columns: {links}"]
 
 
 def _figure(figure: FigureEntry) -> str:

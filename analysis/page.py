@@ -1,77 +1,128 @@
-"""A report as one HTML file that opens alone: styles and figures are in it, no script, no network.
+"""A report as one HTML file that opens alone: style, script and figures are in it, no network.
 
-Everything that comes from data (arm names, dataset names) is escaped.
+Everything that comes from data (arm names, dataset names, queries) is escaped, and the one script
+that may run is named by its hash.
 """
 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Mapping
+from hashlib import sha256
 from html import escape
+from pathlib import Path
 
-from analysis.content import FigureEntry, ReportContent, Section
-from analysis.table import Table
+from analysis.content import ArmAnswer, FigureEntry, ReportContent, Section
+from analysis.figure_style import INK, PALETTE, QUIET
+from analysis.table import Column, Table
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1d2126; --paper: #ffffff; --line: #d5d9de;
-  --soft: #f4f6f8; --quiet: #59626d; --mark: #0b5a96; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e4e7eb; --paper: #15181c; --line: #3a4149;
-  --soft: #1e2329; --quiet: #a3adb8; --mark: #7cc0f5; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink);
-  font: 16px/1.5 system-ui, sans-serif; }
-main { max-width: 70rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
-h1 { font-size: 1.6rem; line-height: 1.2; } h2 { margin: 2.5rem 0 .5rem; font-size: 1.25rem; }
-h3 { margin: 1.5rem 0 .5rem; font-size: 1rem; }
-.claim { border-left: 4px solid var(--mark); padding: .25rem 1rem; background: var(--soft); }
-.claim p { font-size: 1.1rem; } .note { color: var(--quiet); font-size: .875rem; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .875rem; }
-th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: left;
-  vertical-align: top; } thead th { border-bottom-width: 2px; }
-.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; background: #fff; }
-figcaption { color: var(--quiet); font-size: .875rem; } a { color: var(--mark); }
-dl { display: grid; grid-template-columns: minmax(8rem, max-content) 1fr; gap: .1rem 1rem; }
-dt { color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere; }
-pre { background: var(--soft); padding: 1rem; overflow-x: auto; }
-@media print { body { font-size: 11pt; } .wide { overflow: visible; } }
-"""
+_FOLDER = Path(__file__).parent
+_SEARCHABLE_FROM = 8
+"""Rows from which a table gets a search field."""
+_BRIEF = 32
+"""Longest text of a column that isn't broken over lines."""
+_THEMED = {INK: "var(--ink)", QUIET: "var(--quiet)", "#ffffff": "var(--paper)"}
+"""Colours of figures that follow the page's light or dark theme."""
 
 
 def write_page(content: ReportContent, svgs: Mapping[str, str]) -> str:
     """Return the report as HTML; ``svgs`` maps a figure's name to its SVG."""
-    sections = "\n".join(_section(section, svgs) for section in content.sections)
-    claim = "\n".join(f"<p>{escape(sentence)}</p>" for sentence in content.claim)
+    style = (_FOLDER / "page.css").read_text(encoding="utf-8")
+    script = (_FOLDER / "page.js").read_text(encoding="utf-8")
+    script_hash = b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
+    policy = (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+        f"script-src 'sha256-{script_hash}'; base-uri 'none'; form-action 'none'"
+    )
+    anchors = [_anchor(section.title) for section in content.sections]
+    sections = "\n".join(
+        _section(section, anchor, svgs)
+        for section, anchor in zip(content.sections, anchors, strict=True)
+    )
+    links = "".join(
+        f'<li><a href="#{anchor}">{escape(section.title)}</a></li>'
+        for section, anchor in zip(content.sections, anchors, strict=True)
+    )
     title = escape(content.title)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n"
-        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
-        f'<h1>{title}</h1>\n<div class="claim">\n{claim}\n</div>\n{sections}\n'
-        "</main>\n</body>\n</html>\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f'<a class="skip" href="#{anchors[0] if anchors else "report"}">Skip to the numbers</a>\n'
+        f'<main id="report">\n<h1>{title}</h1>\n{_claim(content)}\n'
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n{sections}\n</main>\n'
+        f'<div id="tip" role="tooltip" hidden></div>\n<script>{script}</script>\n'
+        "</body>\n</html>\n"
     )
 
 
-def _section(section: Section, svgs: Mapping[str, str]) -> str:
-    parts = [f"<h2>{escape(section.title)}</h2>"]
+def _anchor(title: str) -> str:
+    return "s-" + re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def _claim(content: ReportContent) -> str:
+    first, *rest = content.claim or ("",)
+    sentences = "\n".join(f"<p>{escape(sentence)}</p>" for sentence in rest)
+    arms = "".join(map(_arm, content.arms))
+    listed = f'<ul class="arms" aria-label="Arm by arm">{arms}</ul>\n' if arms else ""
+    return (
+        f'<div class="claim">\n<p class="verdict">{escape(first)}</p>\n{listed}{sentences}\n</div>'
+    )
+
+
+def _arm(one: ArmAnswer) -> str:
+    kind = "yes" if one.beaten else "no"
+    return f'<li class="{kind}">{escape(one.arm)}: {escape(one.answer)}</li>'
+
+
+def _section(section: Section, anchor: str, svgs: Mapping[str, str]) -> str:
+    parts = [f'<h2 id="{anchor}">{escape(section.title)}</h2>']
     parts += [f"<p>{escape(text)}</p>" for text in section.paragraphs]
-    if section.facts:
-        facts = "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in section.facts)
-        parts.append(f"<dl>{facts}</dl>")
     parts += [_figure(figure, svgs[figure.name]) for figure in section.figures]
     parts += [_table(table) for table in section.tables]
-    parts += [f"<pre><code>{escape(section.code)}</code></pre>"] if section.code else []
-    return f"<section>\n{chr(10).join(parts)}\n</section>"
+    if section.facts:
+        facts = "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in section.facts)
+        title = escape(section.facts_title or "Details")
+        parts.append(f"<details><summary>{title}</summary><dl>{facts}</dl></details>")
+    if section.code:
+        parts.append(_code(section.code))
+    if section.folded_code:
+        title = escape(section.folded_title)
+        parts.append(f"<details><summary>{title}</summary>{_code(section.folded_code)}</details>")
+    return f'<section aria-labelledby="{anchor}">\n{chr(10).join(parts)}\n</section>'
+
+
+def _code(code: str) -> str:
+    return f'<pre tabindex="0"><code>{escape(code)}</code></pre>'
 
 
 def _figure(figure: FigureEntry, svg: str) -> str:
     caption = escape(figure.caption)
-    body = svg[svg.index("<svg") :].replace(
-        "<svg ", f'<svg role="img" aria-label="{escape(figure.caption)}" ', 1
+    body = svg[svg.index("<svg") :].replace("<svg ", f'<svg role="img" aria-label="{caption}" ', 1)
+    body = _with_tips(_own_ids(_themed(body), figure.name), figure)
+    files = " ".join(
+        f'<a href="{escape(figure.name)}.{ending}">{ending.upper()}</a>'
+        for ending in ("svg", "png")
     )
-    return f"<figure>{_own_ids(body, figure.name)}<figcaption>{caption}</figcaption></figure>"
+    return (
+        f'<figure><div class="wide" tabindex="0" role="group" aria-label="figure, may scroll">'
+        f"{body}</div><figcaption>{caption} {files}</figcaption></figure>"
+    )
+
+
+def _themed(svg: str) -> str:
+    for colour, variable in _THEMED.items():
+        svg = re.sub(rf"(fill|stroke): {colour}\b", rf"\1: {variable}", svg)
+    return svg.replace(f'<g style="fill: {PALETTE[0].lower()}"', '<g style="fill: var(--router)"')
+
+
+def _with_tips(svg: str, figure: FigureEntry) -> str:
+    for i, tip in enumerate(figure.tips):
+        group = f'<g id="{figure.name}-point-{i}"'
+        svg = svg.replace(group, f'{group} class="point" data-tip="{escape(tip)}"', 1)
+    return svg
 
 
 def _own_ids(svg: str, name: str) -> str:
@@ -83,16 +134,31 @@ def _own_ids(svg: str, name: str) -> str:
 
 def _table(table: Table) -> str:
     note = f'<p class="note">{escape(table.note)}</p>\n' if table.note else ""
-    file = escape(f"{table.name}.csv")
-    return (
-        f"<h3>{escape(table.title)}</h3>\n{_grid(table) if table.shown_rows else ''}{note}"
-        f'<p class="note">All rows and columns: <a href="{file}">{file}</a></p>'
-    )
+    anchor, title = f"t-{escape(table.name)}", escape(table.title)
+    inner = f"{_grid(table, anchor) if table.shown_rows else ''}{note}{_files(table)}"
+    if table.folded and table.shown_rows:
+        return (
+            f'<details class="table"><summary><h3 id="{anchor}">{title}</h3></summary>\n'
+            f"{inner}</details>"
+        )
+    return f'<div class="table"><h3 id="{anchor}">{title}</h3>\n{inner}</div>'
 
 
-def _grid(table: Table) -> str:
+def _class_of(column: Column, cells: list[str]) -> str:
+    if column.kind != "text":
+        return ' class="number"'
+    return ' class="brief"' if max(map(len, cells), default=0) <= _BRIEF else ""
+
+
+def _files(table: Table) -> str:
+    names = [f"{table.name}.csv", *([f"{table.name}.tex"] if table.latex else [])]
+    links = ", ".join(f'<a href="{escape(name)}">{escape(name)}</a>' for name in names)
+    return f'<p class="note">All rows and columns: {links}</p>\n'
+
+
+def _grid(table: Table, anchor: str) -> str:
     columns, rows = table.shown_cells()
-    classes = ["" if column.kind == "text" else ' class="number"' for column in columns]
+    classes = [_class_of(column, [row[i] for row in rows]) for i, column in enumerate(columns)]
     head = "".join(
         f'<th scope="col"{name}>{escape(column.heading)}</th>'
         for name, column in zip(classes, columns, strict=True)
@@ -103,7 +169,13 @@ def _grid(table: Table) -> str:
         + "</tr>"
         for row in rows
     )
+    tools = (
+        '<div class="tools" hidden><label>Search <input type="search" autocomplete="off"></label>'
+        f'<span role="status">{len(rows)} rows</span></div>\n'
+        if len(rows) >= _SEARCHABLE_FROM
+        else ""
+    )
     return (
-        f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n'
-        f"<tbody>\n{body}\n</tbody>\n</table></div>\n"
+        f'{tools}<div class="wide" role="region" tabindex="0" aria-labelledby="{anchor}"><table>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>\n"
     )

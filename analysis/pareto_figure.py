@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from analysis.columns import counted
 from analysis.figure_style import INK, PALETTE, QUIET, new_figure
-from analysis.frontier import on_frontier
 from analysis.label_layout import PointLabel, place_labels
-from analysis.outcomes import LATENCY
-from analysis.results import EvaluationResults, Results
+from analysis.operating_points import ParetoPoint, pareto_points
+from analysis.results import Results
 from analysis.roles import (
     BEST_STATIC,
-    BEST_STATIC_ON_TEST,
     BEST_STATIC_PER_DATASET,
     ORACLE_PIPELINES,
     ORACLE_ROUTER_ARMS,
@@ -22,51 +18,23 @@ from analysis.roles import (
     role_of,
     title_of,
 )
-from analysis.summary import MICRO
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, slots=True)
-class ParetoPoint:
-    """One policy at one λ: means over the queries it was evaluated on."""
-
-    policy: str
-    lam: float
-    latency_ms: float
-    quality: float
-    on_frontier: bool
-    """Nothing but an oracle is at most as slow and at least as good."""
-    incomplete: bool
-    """Evaluated on fewer queries than the others, as some dataset lacks the arm."""
-
-
-def pareto_points(evaluated: EvaluationResults) -> list[ParetoPoint]:
-    """Every operating point; a static arm counts once, a policy at each λ. Oracles never rule."""
-    measure = evaluated.scores.evaluation.primary_measure
-    first = evaluated.scores.lams[0]
-    kept = [
-        one
-        for one in evaluated.summaries
-        if one.scope == MICRO
-        and measure in one.means
-        and one.policy != BEST_STATIC_ON_TEST
-        and (role_of(one.policy) != "static" or one.lam == first)
-    ]
-    latency = np.array([one.means[LATENCY] for one in kept])
-    quality = np.array([one.means[measure] for one in kept])
-    rules = np.array(
-        [role_of(one.policy) != "oracle" and one.n == one.n_queries for one in kept], dtype=bool
+def point_tips(results: Results) -> tuple[str, ...]:
+    """What to say of each point, in the order of :func:`pareto_points`."""
+    measure = results.labels.primary_measure
+    return tuple(
+        f"{title_of(one.policy)}"
+        + ("" if role_of(one.policy) == "static" else f", λ = {one.lam:g}")
+        + f"\n{measure} {one.quality:.3f}\n{one.latency_ms:.3g} ms"
+        + ("\non the frontier" if one.on_frontier else "")
+        + ("\nsome datasets lack it" if one.incomplete else "")
+        for one in pareto_points(results.test)
     )
-    best = on_frontier(np.where(rules, latency, np.nan), quality)
-    return [
-        ParetoPoint(
-            one.policy, one.lam, latency[i], quality[i], bool(best[i]), one.n < one.n_queries
-        )
-        for i, one in enumerate(kept)
-    ]
 
 
 def draw_pareto(results: Results) -> Figure:
@@ -83,6 +51,19 @@ def draw_pareto(results: Results) -> Figure:
         own = [point for point in points if point.policy == policy]
         if own:
             labels += _draw_policy(axes, policy, own, results.router, routers)
+    for i, point in enumerate(points):  # nothing to see: where the page shows a point's numbers
+        axes.plot(
+            [point.latency_ms],
+            [point.quality],
+            marker="o",
+            ms=11,
+            alpha=0.0,
+            ls="",
+            color=INK,
+            label="_point",
+            gid=f"point-{i}",
+            zorder=9,
+        )
     _dress(figure, axes, results)
     place_labels(axes, labels, [(point.latency_ms, point.quality) for point in points])
     return figure
@@ -219,6 +200,7 @@ def _dress(figure: Figure, axes: Axes, results: Results) -> None:
         axes.xaxis.set_minor_formatter(NullFormatter())
     n_datasets = len(evaluation.dataset_names)
     axes.set_title(
-        f"{len(evaluation):,} test queries of {n_datasets} datasets; up and left is better"
+        f"{counted(len(evaluation), 'test query', 'test queries')} of "
+        f"{counted(n_datasets, 'dataset')}; up and left is better"
     )
     figure.legend(loc="outside lower center", ncols=3, fontsize=8)

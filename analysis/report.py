@@ -5,15 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from analysis.calibration import expected_quality
 from analysis.content import ReportContent
 from analysis.decision_codes import read_decision_batches
-from analysis.facts import latency_notes, router_facts
+from analysis.details import BesideLabels
+from analysis.facts import (
+    config_text,
+    input_facts,
+    latency_notes,
+    read_router_record,
+    router_facts,
+)
 from analysis.figures import write_figures
+from analysis.latex import write_latex
+from analysis.losses import read_found_documents
 from analysis.markdown import write_markdown
 from analysis.page import write_page
+from analysis.query_facts import read_query_facts
 from analysis.results import Results, compute_results
 from analysis.samples import modelled_share, read_latency_samples
-from analysis.sections import report_content
+from analysis.sections import Provenance, report_content
 from analysis.settings import ReportSettings
 from analysis.table import write_csv
 from arms.atomic import atomic_folder, write_json
@@ -43,7 +54,10 @@ def write_report(
     report_folder: Path,
     settings: ReportSettings | None = None,
 ) -> ReportPaths:
-    """Write report.md, index.html, a CSV per table, PNG and SVG per figure; whole or not at all.
+    """Write the report: whole or not at all.
+
+    That is index.html, report.md, a CSV per table, LaTeX for the main tables, PNG and SVG per
+    figure.
 
     Args:
         labels_folder: a complete labels folder.
@@ -60,15 +74,25 @@ def write_report(
     decisions = router_folder if router_folder.is_file() else router_folder / DECISIONS
     check_replaceable(report_folder)
     labels = read_labels(labels_folder)
+    record = read_router_record(decisions.parent)
+    facts = read_query_facts(labels_folder, labels)
     results = compute_results(
         labels,
         read_decision_batches(decisions),
         chosen,
         read_latency_samples(labels_folder, labels),
         latency_notes(labels.manifest, modelled_share(labels_folder)),
+        lambda router: BesideLabels(facts, expected_quality(record, router)),
+    )
+    provenance = Provenance(
+        router_facts=router_facts(record),
+        input_facts=input_facts(labels_folder, decisions, chosen),
+        commands=_commands(results),
+        config=config_text(labels.manifest),
+        found=read_found_documents(labels_folder, results.details.lost),
     )
     with atomic_folder(report_folder) as folder:
-        content = _write_all(results, decisions.parent, folder)
+        content = _write_all(results, provenance, folder)
     names = [table.name for table in content.tables]
     figures = [figure.name for section in content.sections for figure in section.figures]
     return ReportPaths(
@@ -92,10 +116,12 @@ def check_replaceable(report_folder: Path) -> None:
         raise SettingsError(f"{report_folder} is a file; name a folder for the report")
 
 
-def _write_all(results: Results, router_folder: Path, folder: Path) -> ReportContent:
+def _write_all(results: Results, provenance: Provenance, folder: Path) -> ReportContent:
     figures = write_figures(results, folder)
-    content = report_content(results, figures, router_facts(router_folder), _commands(results))
+    content = report_content(results, figures, provenance)
     for table in content.tables:
+        if table.latex:
+            (folder / f"{table.name}.tex").write_text(write_latex(table), encoding="utf-8")
         (folder / f"{table.name}.csv").write_text(write_csv(table), encoding="utf-8", newline="")
     (folder / "report.md").write_text(write_markdown(content), encoding="utf-8")
     svgs = {name: (folder / f"{name}.svg").read_text(encoding="utf-8") for name in figures}

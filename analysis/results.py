@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,9 @@ from analysis.bootstrap import Resamples
 from analysis.claims import Claim, claims
 from analysis.comparison import Comparison, compare_policies
 from analysis.decided import FOLDS, TEST, Decided, join_decisions
+from analysis.details import BesideLabels, Details, details
 from analysis.evaluation import Evaluation, Failures, FloatArray, IntArray, evaluate_queries
+from analysis.frontier_areas import FrontierAreas, frontier_areas
 from analysis.headroom import Headroom, headrooms
 from analysis.mean_table import MeanTable
 from analysis.oracle_policy import oracle_outcomes
@@ -21,6 +23,7 @@ from analysis.outcomes import Outcome, Scores, static_outcomes
 from analysis.roles import BEST_STATIC, BEST_STATIC_ON_TEST, role_of
 from analysis.routing_share import RoutingShare, routing_shares
 from analysis.settings import ReportSettings
+from analysis.significance import Significance, significance
 from analysis.summary import Summary, summarise
 from arms.errors import LabelsError, RouterError, SettingsError
 from oracle.labels import Labels
@@ -37,6 +40,9 @@ class EvaluationResults:
     comparisons: tuple[Comparison, ...]
     claims: tuple[Claim, ...]
     shares: tuple[RoutingShare, ...]
+    areas: FrontierAreas | None
+    """None where all operating points are equally fast."""
+    significance: Significance
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +60,7 @@ class Results:
     folds: EvaluationResults | None
     worst_case: tuple[Summary, ...]
     """The test split again, failed queries counted; empty where nothing failed."""
+    details: Details
     notes: tuple[str, ...]
 
 
@@ -63,8 +70,12 @@ def compute_results(
     settings: ReportSettings,
     samples_ms: FloatArray | None = None,
     notes: tuple[str, ...] = (),
+    beside: Callable[[str], BesideLabels] | None = None,
 ) -> Results:
     """Join, score and compare; ``notes`` of the caller stand before those found here.
+
+    ``beside`` tells, for the router reported on, what is known of queries and expected of arms;
+    nothing where None.
 
     Raises:
         LabelsError: no test query without a failure.
@@ -91,19 +102,35 @@ def compute_results(
     fold_rows = decided.label_rows(FOLDS)
     folds = scored(fold_rows, FOLDS, "exclude") if len(fold_rows) else None
     failed = test.evaluation.failed_queries
+    shown_lams = tuple(lam for lam in settings.lams if lam in lams) or lams
+    resamples = Resamples(len(test.evaluation), settings.n_resamples, settings.seed)
     return Results(
         labels=labels,
         settings=settings,
         router=router,
         lams=lams,
-        shown_lams=tuple(lam for lam in settings.lams if lam in lams) or lams,
-        test=_evaluate(test, router, settings),
-        folds=_evaluate(folds, router, settings)
-        if folds is not None and len(folds.evaluation)
-        else None,
+        shown_lams=shown_lams,
+        test=_evaluate(test, router, resamples, settings.confidence),
+        folds=_folds(folds, router, settings),
         worst_case=tuple(summarise(scored(test_rows, TEST, "worst"))[0]) if failed else (),
+        details=details(
+            labels,
+            test,
+            router,
+            shown_lams,
+            beside(router) if beside else BesideLabels(),
+            resamples,
+            settings.confidence,
+        ),
         notes=(*notes, *decided.notes, *test.notes),
     )
+
+
+def _folds(folds: Scores | None, router: str, settings: ReportSettings) -> EvaluationResults | None:
+    if folds is None or not len(folds.evaluation):
+        return None
+    resamples = Resamples(len(folds.evaluation), settings.n_resamples, settings.seed)
+    return _evaluate(folds, router, resamples, settings.confidence)
 
 
 def _router_of(decided: Decided, settings: ReportSettings) -> str:
@@ -166,9 +193,10 @@ def _that_differ(hindsight: list[Outcome], others: list[Outcome]) -> list[Outcom
     ]
 
 
-def _evaluate(scores: Scores, router: str, settings: ReportSettings) -> EvaluationResults:
-    resamples = Resamples(len(scores.evaluation), settings.n_resamples, settings.seed)
-    means = MeanTable(scores, resamples, settings.confidence)
+def _evaluate(
+    scores: Scores, router: str, resamples: Resamples, confidence: float
+) -> EvaluationResults:
+    means = MeanTable(scores, resamples, confidence)
     summaries, per_dataset = summarise(scores)
     return EvaluationResults(
         scores=scores,
@@ -178,4 +206,6 @@ def _evaluate(scores: Scores, router: str, settings: ReportSettings) -> Evaluati
         comparisons=tuple(compare_policies(means, router)),
         claims=tuple(claims(means)),
         shares=tuple(routing_shares(scores)),
+        areas=frontier_areas(means, router),
+        significance=significance(scores, router),
     )

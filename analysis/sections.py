@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from analysis.claim_tables import claim_table, comparison_table
+from analysis.columns import counted
 from analysis.content import FigureEntry, ReportContent, Section
 from analysis.dataset_tables import (
     arms_table,
-    dataset_quality_table,
     datasets_table,
-    per_dataset_table,
+    filters_table,
+    index_table,
     storage_table,
 )
+from analysis.detail_sections import detail_sections
 from analysis.facts import manifest_facts
-from analysis.figures import PARETO, QUALITY, SHARES, dataset_share_name
-from analysis.headline import headline
+from analysis.figures import PARETO
+from analysis.frontier_tables import areas_table, points_table, significance_table
+from analysis.headline import arm_answers, headline
+from analysis.losses import FoundDocuments
 from analysis.results import Results
-from analysis.summary import MICRO
-from analysis.tables import (
-    claim_table,
-    comparison_table,
+from analysis.summary import MACRO, MICRO
+from analysis.summary_tables import (
+    arms_main_table,
     headroom_table,
-    share_table,
+    main_table,
     splits_table,
     summary_table,
 )
@@ -29,23 +34,40 @@ from analysis.tables import (
 Facts = tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Provenance:
+    """What a report repeats of the files it was made from."""
+
+    router_facts: Facts = ()
+    input_facts: Facts = ()
+    """The report's own settings and the hashes of what it read."""
+    commands: str = ""
+    config: str = ""
+    """The run's settings, as YAML."""
+    found: FoundDocuments | None = None
+    """What each arm found on the queries lost; None where labels hold no rankings."""
+
+
 def report_content(
-    results: Results, figures: Mapping[str, FigureEntry], router_facts: Facts, commands: str
+    results: Results, figures: Mapping[str, FigureEntry], provenance: Provenance
 ) -> ReportContent:
     """Put the report together: the claim, then what was run, then the numbers behind it."""
     sections = (
         _what_was_run(results),
-        _claim(results, figures),
+        _claim(results),
+        _frontier(results, figures),
         _main(results),
-        _headroom(results),
-        _routing(results, figures),
-        _per_dataset(results, figures),
+        _significance(results),
+        *detail_sections(results, figures, provenance.found),
         _folds(results),
         _storage(results),
-        _repeat(results, router_facts, commands),
+        _repeat(results, provenance),
     )
     return ReportContent(
-        results.settings.title, headline(results), tuple(one for one in sections if one)
+        results.settings.title,
+        headline(results),
+        arm_answers(results),
+        tuple(one for one in sections if one),
     )
 
 
@@ -54,9 +76,11 @@ def _what_was_run(results: Results) -> Section:
     labels = results.labels
     lams = ", ".join(f"{lam:g}" for lam in results.lams)
     shown = ", ".join(f"{lam:g}" for lam in results.shown_lams)
+    queries = counted(len(labels.query_ids), "query", "queries")
     paragraphs = [
-        f"{len(labels.query_ids):,} queries of {len(set(labels.datasets))} datasets, each run on "
-        f"every arm its dataset has. Numbers are over the {len(evaluation):,} test queries; "
+        f"{queries} of {counted(len(set(labels.datasets)), 'dataset')}, each run on "
+        "every arm its dataset has. Numbers are over "
+        f"{counted(len(evaluation), 'test query', 'test queries')}; "
         f"{evaluation.failed_queries:,} more were left out for all arms because an arm failed on "
         "them.",
         f"A, the arms a router may choose: {', '.join(labels.router_arms)}. P, all arms that were "
@@ -71,34 +95,45 @@ def _what_was_run(results: Results) -> Section:
     return Section(
         "What was run",
         tuple(paragraphs),
-        tables=(datasets_table(results), arms_table(results)),
+        tables=(datasets_table(results), arms_table(results), filters_table(results)),
         facts=manifest_facts(labels.manifest),
+        facts_title="Hardware, threads, latency protocol, versions",
     )
 
 
-def _claim(results: Results, figures: Mapping[str, FigureEntry]) -> Section:
-    return Section(
-        "The claim, arm by arm", figures=(figures[PARETO],), tables=(claim_table(results),)
-    )
+def _claim(results: Results) -> Section:
+    return Section("The claim, arm by arm", tables=(claim_table(results),))
+
+
+def _frontier(results: Results, figures: Mapping[str, FigureEntry]) -> Section:
+    areas = areas_table(results)
+    paragraphs = ("λ and frontier are read off the same test queries.",)
+    if areas is None:
+        paragraphs += ("Hypervolume isn't defined: all operating points are equally fast.",)
+    tables = (*((areas,) if areas else ()), points_table(results))
+    return Section("Pareto frontier", paragraphs, (figures[PARETO],), tables)
 
 
 def _main(results: Results) -> Section:
     tables = [
+        arms_main_table(results),
+        main_table(results),
         comparison_table(
             results,
             results.test,
             "comparison",
             f"{results.router} beside the other policies",
         ),
+        headroom_table(results, results.test, "headroom", "Headroom closed on the test split"),
         summary_table(
             results,
             results.test.summaries,
             "summary",
-            "Test split: every policy",
-            note="Mean over queries, and over datasets' means, each dataset counting once. n below "
-            "the number of queries: some dataset lacks the arm. Regret is against the oracle over "
-            "A; an arm outside A can have less than none. P95 of single timings shows tails that "
-            "medians hide.",
+            "Means over datasets, each counting once",
+            (MACRO,),
+            note="The CSV holds means over queries too. n below the number of queries: some "
+            "dataset lacks the arm. Regret is against the oracle over A; an arm outside A can "
+            "have less than none. P95 of single timings shows tails that medians hide.",
         ),
     ]
     if results.worst_case:
@@ -117,25 +152,12 @@ def _main(results: Results) -> Section:
     return Section("All policies", tables=tuple(tables))
 
 
-def _headroom(results: Results) -> Section:
-    table = headroom_table(results, results.test, "headroom", "Headroom closed on the test split")
-    return Section("Headroom", tables=(table,))
-
-
-def _routing(results: Results, figures: Mapping[str, FigureEntry]) -> Section:
-    names = (SHARES, *(dataset_share_name(lam) for lam in results.shown_lams))
-    return Section(
-        "Where queries go",
-        figures=tuple(figures[name] for name in names),
-        tables=(share_table(results),),
-    )
-
-
-def _per_dataset(results: Results, figures: Mapping[str, FigureEntry]) -> Section:
-    tables = [dataset_quality_table(results, lam) for lam in results.shown_lams]
-    return Section(
-        "Per dataset", figures=(figures[QUALITY],), tables=(*tables, per_dataset_table(results))
-    )
+def _significance(results: Results) -> Section:
+    found = results.test.significance
+    paragraphs = list(found.refusals)
+    if results.test.scores.evaluation.failed_queries:
+        paragraphs.append("Queries on which an arm failed are left out for all arms.")
+    return Section("Significance", tuple(paragraphs), tables=(significance_table(results),))
 
 
 def _folds(results: Results) -> Section:
@@ -170,11 +192,12 @@ def _folds(results: Results) -> Section:
 
 
 def _storage(results: Results) -> Section | None:
-    table = storage_table(results)
-    return Section("Storage", tables=(table,)) if table else None
+    tables = (storage_table(results), index_table(results))
+    given = tuple(table for table in tables if table is not None)
+    return Section("Storage and memory", tables=given) if given else None
 
 
-def _repeat(results: Results, router_facts: Facts, commands: str) -> Section:
+def _repeat(results: Results, provenance: Provenance) -> Section:
     settings = results.settings
     return Section(
         "How to repeat it",
@@ -183,6 +206,9 @@ def _repeat(results: Results, router_facts: Facts, commands: str) -> Section:
             f"resamples of queries, seed {settings.seed}. The report reads labels and decisions "
             "and refits nothing.",
         ),
-        facts=router_facts,
-        code=commands,
+        facts=(*provenance.input_facts, *provenance.router_facts),
+        facts_title="Hashes, settings, the router's own file",
+        code=provenance.commands,
+        folded_code=provenance.config,
+        folded_title="Settings of the oracle, as the labels' manifest has them",
     )

@@ -9,7 +9,19 @@ from typing import Literal
 
 from analysis.bootstrap import Estimate
 
-Kind = Literal["text", "count", "lam", "quality", "ms", "share", "times", "change", "change_ms"]
+Kind = Literal[
+    "text",
+    "count",
+    "lam",
+    "quality",
+    "ms",
+    "share",
+    "times",
+    "change",
+    "change_ms",
+    "p",
+    "share_fine",
+]
 Cell = str | int | float | Estimate | None
 Row = tuple[Cell, ...]
 
@@ -41,6 +53,10 @@ class Table:
     rows: tuple[Row, ...]
     shown_rows: tuple[Row, ...]
     note: str = ""
+    folded: bool = False
+    """True: the page shows it when asked to."""
+    latex: bool = False
+    """True: one of the main tables, also written as LaTeX."""
 
     def shown_cells(self) -> tuple[tuple[Column, ...], list[tuple[str, ...]]]:
         """Return the shown columns, and every shown row as text."""
@@ -65,6 +81,10 @@ def write_number(kind: Kind, value: float) -> str:
         text = f"{value:,.0f}"
     elif kind in ("ms", "change_ms"):
         text = _write_ms(value, signed=kind == "change_ms")
+    elif kind == "p":
+        text = "< 0.001" if value < 0.001 else f"{value:.3f}"
+    elif kind == "share_fine":
+        text = f"{100 * value:.1f} %"
     elif kind == "share":
         text = f"{100 * value:.0f} %"
     else:
@@ -95,8 +115,8 @@ def _write_estimate(kind: Kind, estimate: Estimate) -> str:
 def write_csv(table: Table) -> str:
     """Write all rows and columns; an estimate takes three columns, an undefined value none.
 
-    Numbers are rounded to 6 digits after the point, so that equal inputs give equal bytes
-    whatever the order in which a library adds.
+    Numbers are rounded to 6 digits after the point, p-values to 6 significant ones, so that equal
+    inputs give equal bytes whatever the order in which a library adds.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -108,8 +128,11 @@ def write_csv(table: Table) -> str:
     writer.writerow(header)
     for row in table.rows:
         cells: list[str] = []
-        for cell, is_estimate in zip(row, estimates, strict=True):
-            cells += _csv_cells(cell, is_estimate)
+        for column, cell, is_estimate in zip(table.columns, row, estimates, strict=True):
+            if column.kind == "p" and isinstance(cell, float):
+                cells.append("" if cell != cell else f"{cell:.6g}")
+            else:
+                cells += _csv_cells(cell, is_estimate)
         writer.writerow(cells)
     return text.getvalue()
 

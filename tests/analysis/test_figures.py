@@ -7,7 +7,8 @@ import pytest
 from analysis.figure_style import PALETTE, arm_styles, new_figure, report_style, text_colour
 from analysis.figures import write_figures
 from analysis.label_layout import PointLabel, place_labels
-from analysis.pareto_figure import draw_pareto, pareto_points
+from analysis.operating_points import pareto_points
+from analysis.pareto_figure import draw_pareto
 
 
 def test_the_frontier_never_holds_an_oracle_and_nothing_beats_it(results):

@@ -16,7 +16,7 @@ from analysis.headline import verdict
 from analysis.markdown import write_markdown
 from analysis.report import write_report
 from analysis.results import compute_results
-from analysis.sections import report_content
+from analysis.sections import Provenance, report_content
 from analysis.settings import ReportSettings
 from arms.errors import LabelsError, RouterError, SettingsError
 from tests.analysis.conftest import SETTINGS
@@ -35,7 +35,15 @@ def test_every_file_is_there_and_named(report):
 def test_the_claim_comes_first_with_numbers(report, results):
     lines = [line for line in report.markdown.read_text().splitlines() if line]
     assert lines[0] == "# Routing report"
-    for lam, line in zip(("0", "0.1"), lines[1:3], strict=True):
+    assert re.match(
+        r"router is both more accurate and faster than \d of 4 single arms, each at some λ\. "
+        r"Against the best single arm it is, by reward, ahead at λ = 0 and 0\.1\.",
+        lines[1],
+    )
+    assert [line.split(":")[0] for line in lines[2:6]] == [
+        f"- {arm}" for arm in ("bm25", "text_dense", "text_late", "text_rerank")
+    ]
+    for lam, line in zip(("0", "0.1"), lines[6:8], strict=True):
         assert line.startswith(
             f"At λ = {lam}, router is ahead of the best static arm (text_rerank)"
         )
@@ -61,7 +69,7 @@ def written(labels, table):
     """The report's Markdown and tables, without drawing."""
     results = compute_results(labels, table, SETTINGS)
     figures = {entry.name: entry for entry, _ in planned_figures(results)}
-    content = report_content(results, figures, (), "")
+    content = report_content(results, figures, Provenance())
     return write_markdown(content), {one.name: one for one in content.tables}
 
 
@@ -78,11 +86,12 @@ def test_a_router_that_is_not_ahead_is_called_so(tmp_path):
 
 def test_the_page_opens_alone(report):
     parser = parse(report.html.read_text())
-    assert "script" not in parser.seen
-    assert parser.seen.count("svg") == 5
+    assert parser.seen.count("script") == 1
+    assert parser.seen.count("svg") == 8
     for name, value in parser.attributes:
-        if name in ("src", "href"):
+        if name == "href" and not value.startswith("#"):
             assert (report.folder / value).is_file()
+        assert name != "src"
         if name == "xlink:href":
             assert value.startswith("#")
     ids = [value for name, value in parser.attributes if name == "id"]
@@ -144,7 +153,7 @@ def test_a_failure_leaves_the_old_report(suite, report, monkeypatch):
 
 
 class _Empty:
-    title, claim, sections, tables = "t", (), (), ()
+    title, claim, arms, sections, tables = "t", (), (), (), ()
 
 
 def test_missing_inputs_are_named(suite, tmp_path):

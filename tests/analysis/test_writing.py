@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from analysis.bootstrap import Estimate
-from analysis.content import FigureEntry, ReportContent, Section
-from analysis.facts import latency_notes, manifest_facts, router_facts
+from analysis.content import ArmAnswer, FigureEntry, ReportContent, Section
+from analysis.facts import latency_notes, manifest_facts, read_router_record, router_facts
 from analysis.markdown import escape, markdown_table, write_markdown
 from analysis.page import write_page
 from analysis.storage import index_entries
@@ -84,7 +84,7 @@ def test_markdown_escapes_only_what_is_mark_up():
 class Strict(HTMLParser):
     """Counts elements and checks that they close in order."""
 
-    void = ("meta", "link", "br", "img")
+    void = ("meta", "link", "br", "img", "input")
 
     def __init__(self):
         super().__init__()
@@ -112,25 +112,30 @@ def parse(html):
 
 
 SVG = (
-    '<?xml version="1.0"?><svg xmlns="x" ><g id="a"/>'
+    '<?xml version="1.0"?><svg xmlns="x" ><g id="a"/><g id="point-0"/>'
     '<use xlink:href="#a" clip-path="url(#a)"/></svg>'
 )
 
 
 def hostile_content():
-    figures = (FigureEntry("one", HOSTILE), FigureEntry("two", "second"))
+    figures = (FigureEntry("one", HOSTILE, (HOSTILE,)), FigureEntry("two", "second"))
     section = Section(
         HOSTILE, (HOSTILE,), figures, (small_table(),), ((HOSTILE, HOSTILE),), HOSTILE
     )
-    return ReportContent(HOSTILE, (HOSTILE,), (section,))
+    arms = (ArmAnswer(HOSTILE, HOSTILE, True),)
+    return ReportContent(HOSTILE, (HOSTILE, HOSTILE), arms, (section,))
 
 
 def test_page_escapes_what_comes_from_data_and_loads_nothing():
     html = write_page(hostile_content(), {"one": SVG, "two": SVG})
     parser = parse(html)
-    assert "script" not in parser.seen
+    assert parser.seen.count("script") == 1  # the page's own, after which nothing runs
+    files = ["one.svg", "one.png", "two.svg", "two.png", "t.csv"]
     links = [value for name, value in parser.attributes if name in ("href", "src")]
-    assert links == ["t.csv"]
+    assert [link for link in links if not link.startswith("#")] == files
+    assert ("data-tip", HOSTILE) in parser.attributes
+    policy = dict(parser.attributes)["content"]
+    assert "default-src 'none'" in policy and "script-src 'sha256-" in policy
     assert html.count('id="one-a"') == 1 and html.count('id="two-a"') == 1
     assert 'xlink:href="#two-a"' in html and "url(#two-a)" in html
 
@@ -175,12 +180,13 @@ def test_index_records_and_facts_are_read_where_they_stand():
 
 
 def test_router_facts_tolerate_absence_but_not_damage(tmp_path):
-    assert router_facts(tmp_path) == ()
+    assert router_facts(read_router_record(tmp_path)) == ()
     (tmp_path / "router.json").write_text('{"tau": 0.1, "expected": {"0": {}}, "lams": [0, 1]}')
-    assert dict(router_facts(tmp_path)) == {"tau": "0.1", "lams": "0, 1"}
+    facts = dict(router_facts(read_router_record(tmp_path)))
+    assert facts == {"router.tau": "0.1", "router.lams": "0, 1"}
     (tmp_path / "router.json").write_text("{")
     with pytest.raises(RouterError, match="is not valid JSON"):
-        router_facts(tmp_path)
+        read_router_record(tmp_path)
 
 
 def test_a_share_that_rounds_is_written_without_a_sign():

@@ -1,148 +1,109 @@
-"""The report's tables of policies: results in, typed tables out."""
+"""Tables of means: every policy at every λ, and the headroom each closes."""
 
 from __future__ import annotations
 
-from analysis.claims import Claim, OperatingPoint
-from analysis.comparison import Comparison
+from analysis.columns import LAM, POLICY, measure_title
 from analysis.headroom import SMALLEST_HEADROOM
 from analysis.outcomes import LATENCY, OVERHEAD, REWARD
 from analysis.results import EvaluationResults, Results
 from analysis.roles import ORACLE_ROUTER_ARMS, role_of, title_of
-from analysis.routing_share import RoutingShare
 from analysis.summary import MACRO, MICRO, P95, P95_SAMPLES, REGRET_A, REGRET_P, Summary
 from analysis.table import Cell, Column, Kind, Row, Table
 
-LAM = Column("lam", "λ", "lam")
-POLICY = Column("policy", "policy")
 
-
-def measure_title(measure: str) -> str:
-    """Return how reports write a measure: RR is called MRR once averaged."""
-    return "M" + measure if measure.startswith("RR") else measure
-
-
-def claim_table(results: Results) -> Table:
-    """Each static arm: is there a λ at which the router is more accurate and faster?"""
-    columns = (
-        Column("router", "router", shown=False),
-        Column("arm", "static arm"),
-        Column("answer", "router both more accurate and faster?"),
-        LAM,
-        Column("router_quality", "router", "quality"),
-        Column("arm_quality", "arm", "quality"),
-        Column("quality_gain", f"{results.labels.primary_measure} gained", "change"),
-        Column("router_latency_ms", "router ms", "ms"),
-        Column("arm_latency_ms", "arm ms", "ms"),
-        Column("latency_gain_ms", "ms saved", "change_ms"),
-        Column("speed_up", "faster", "times"),
-        Column("lams_dominating", "λ that hold"),
-        Column("lams_certain", "λ, both intervals clear of 0", shown=False),
-        Column("n", "n", "count"),
-    )
-    rows = [(claim, _claim_row(claim)) for claim in results.test.claims]
-    return Table(
-        "claims",
-        f"For each static arm: is {results.router} at some λ more accurate and faster?",
-        columns,
-        tuple(row for _, row in rows),
-        tuple(row for claim, row in rows if claim.router == results.router),
-        note="λ is the one whose gains are surest, then largest, picked on these test queries. "
-        "Where there is none, the row shows the most accurate λ that is faster, or else the "
-        f"fastest. Brackets: paired bootstrap intervals of {results.settings.confidence:.0%}.",
-    )
-
-
-def _claim_row(claim: Claim) -> Row:
-    point = claim.point or claim.nearest
-    if claim.point is None:
-        answer = "none"
-    else:
-        answer = "yes" if claim.point.certain else "in the mean, within noise"
-    return (
-        claim.router,
-        claim.arm,
-        answer,
-        *(_point_cells(point) if point else (None,) * 8),
-        _lams(claim.lams_dominating),
-        _lams(claim.lams_certain),
-        point.quality_gain.n if point else 0,
-    )
-
-
-def _point_cells(point: OperatingPoint) -> tuple[Cell, ...]:
-    return (
-        point.lam,
-        point.router_quality,
-        point.arm_quality,
-        point.quality_gain,
-        point.router_latency_ms,
-        point.arm_latency_ms,
-        point.latency_gain_ms,
-        point.speed_up,
-    )
-
-
-def _lams(lams: tuple[float, ...]) -> str:
-    return ", ".join(f"{lam:g}" for lam in lams) or "none"
-
-
-def comparison_table(
-    results: Results, evaluated: EvaluationResults, name: str, title: str
-) -> Table:
-    """The router beside every other policy, with intervals of the difference."""
-    measure = results.labels.primary_measure
-    columns = (
-        LAM,
-        POLICY,
-        Column("n", "n", "count"),
-        Column("reward", "reward", "quality"),
-        Column("quality", measure, "quality"),
-        Column("latency_ms", "ms", "ms"),
-        Column("router_reward", "router's reward", "quality", shown=False),
-        Column("router_quality", "router's quality", "quality", shown=False),
-        Column("router_latency_ms", "router's ms", "ms", shown=False),
-        Column("reward_difference", "router − policy: reward", "change"),
-        Column("quality_difference", f"router − policy: {measure}", "change"),
-        Column("latency_difference_ms", "router − policy: ms", "change_ms"),
-    )
-    pairs = [
+def arms_main_table(results: Results) -> Table:
+    """Every arm on its own (RetrievalRouter, table 1): quality and latency don't depend on λ."""
+    measures = results.test.scores.evaluation.measures
+    metrics = _main_metrics(measures)
+    first = results.lams[0]
+    rows = tuple(
         (
-            one,
+            title_of(one.policy),
+            "yes" if title_of(one.policy) in results.labels.router_arms else "no",
+            one.n,
+            *(one.means.get(key) for key, *_ in metrics),
+        )
+        for one in results.test.summaries
+        if one.scope == MICRO and one.lam == first and role_of(one.policy) == "static"
+    )
+    columns = (
+        Column("arm", "arm"),
+        Column("in_router_arms", "router may choose it"),
+        Column("n", "n", "count"),
+        *(Column(*metric) for metric in metrics),
+    )
+    return Table(
+        "main_arms",
+        "Every arm on its own",
+        columns,
+        rows,
+        rows,
+        note="Means over test queries. n below the number of queries: a dataset lacks the arm.",
+        latex=True,
+    )
+
+
+def main_table(results: Results) -> Table:
+    """Every policy that chooses, at every λ (table 2): quality, latency, headroom, regret."""
+    metrics = _main_metrics(results.test.scores.evaluation.measures)
+    closed = {
+        (one.policy, one.lam): one.closed
+        for one in results.test.headrooms
+        if one.metric == REWARD and one.oracle == ORACLE_ROUTER_ARMS
+    }
+    chosen = sorted(
+        (
+            one
+            for one in results.test.summaries
+            if one.scope == MICRO and role_of(one.policy) != "static"
+        ),
+        key=lambda one: one.lam,
+    )
+    always = (results.router, ORACLE_ROUTER_ARMS)
+    rows: list[tuple[bool, Row]] = [
+        (
+            one.lam in results.shown_lams or one.policy in always,
             (
                 one.lam,
                 title_of(one.policy),
                 one.n,
-                one.reward,
-                one.quality,
-                one.latency_ms,
-                one.router_reward,
-                one.router_quality,
-                one.router_latency_ms,
-                *_differences(one),
+                *(one.means.get(key) for key, *_ in metrics),
+                one.means.get(OVERHEAD),
+                closed.get((one.policy, one.lam)),
+                one.means.get(REGRET_A),
             ),
         )
-        for one in evaluated.comparisons
+        for one in chosen
     ]
-    shown = [
-        row
-        for one, row in pairs
-        if one.lam in results.shown_lams and role_of(one.policy) != "static"
-    ]
+    columns = (
+        LAM,
+        POLICY,
+        Column("n", "n", "count"),
+        *(Column(*metric) for metric in metrics),
+        Column(OVERHEAD, "of that, own overhead", "ms"),
+        Column("headroom_closed", "headroom closed", "share"),
+        Column(REGRET_A, "regret", "change"),
+    )
     return Table(
-        name,
-        title,
+        "main",
+        "Every policy that chooses, by λ",
         columns,
-        tuple(row for _, row in pairs),
-        tuple(shown),
-        note="Each row is over the n queries that both policies have. Brackets: paired bootstrap "
+        tuple(row for _, row in rows),
+        tuple(row for shown, row in rows if shown),
+        note="Means over test queries. Headroom closed, in reward: (policy − best static) / "
+        "(oracle over A − best static). Regret: reward of the oracle over A minus the policy's; a "
+        "policy that may use arms outside A can have less than none. Brackets: paired bootstrap "
         f"intervals of {results.settings.confidence:.0%}.",
+        latex=True,
     )
 
 
-def _differences(one: Comparison) -> tuple[Cell, ...]:
-    if one.policy == one.router:
-        return (None, None, None)
-    return (one.reward_difference, one.quality_difference, one.latency_difference_ms)
+def _main_metrics(measures: tuple[str, ...]) -> list[tuple[str, str, Kind]]:
+    return [
+        *((measure, measure_title(measure), "quality") for measure in measures),  # type: ignore[list-item]
+        (LATENCY, "mean ms", "ms"),
+        (P95, "P95 ms", "ms"),
+    ]
 
 
 def summary_table(
@@ -250,38 +211,6 @@ def headroom_table(results: Results, evaluated: EvaluationResults, name: str, ti
         "measure. Brackets: paired bootstrap intervals, left out where the ratio is undefined in "
         "over 5 % of resamples.",
     )
-
-
-def share_table(results: Results) -> Table:
-    """Share of queries that each policy sends to each arm."""
-    arms = results.labels.pipelines
-    columns = (
-        LAM,
-        POLICY,
-        Column("scope", "queries of"),
-        Column("n", "n", "count"),
-        *(Column(f"share_{arm}", arm, "share") for arm in arms),
-    )
-    pairs: list[tuple[RoutingShare, Row]] = [
-        (one, (one.lam, title_of(one.policy), _scope_title(one.scope), one.n, *one.shares))
-        for one in results.test.shares
-    ]
-    shown = [
-        row
-        for one, row in pairs
-        if one.scope == MICRO and one.policy in (results.router, ORACLE_ROUTER_ARMS)
-    ]
-    return Table(
-        "routing_share",
-        "Share of test queries answered by each arm",
-        columns,
-        tuple(row for _, row in pairs),
-        tuple(shown),
-    )
-
-
-def _scope_title(scope: str) -> str:
-    return "all datasets" if scope == MICRO else scope
 
 
 def splits_table(results: Results, folds: EvaluationResults) -> Table:
