@@ -11,13 +11,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from arms.clock import StageClock
 from arms.corpora.corpus import Corpus
 from arms.errors import QueryError
 from arms.progress import Progress
 from arms.records import Architecture, Granularity, Modality, Ranking
+
+if TYPE_CHECKING:
+    from arms.indexes.folder import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,18 @@ class Arm(ABC):
     @abstractmethod
     def open(cls, spec: ArmSpec, corpus: Corpus, index_root: Path) -> Arm:
         """Open the index; raise ``ArmIndexError`` if absent, unfinished or of another corpus."""
+
+    @classmethod
+    def parts(cls, spec: ArmSpec) -> Sequence[ArmSpec]:
+        """Return the arms whose indexes this one reads, in the same index root; default: none."""
+        return ()
+
+    @classmethod
+    def source(cls, spec: ArmSpec, corpus: Corpus) -> Source:
+        """Return what its own index is made from; default: every option shapes it."""
+        from arms.indexes.folder import Source
+
+        return Source(spec, corpus)
 
     @abstractmethod
     def rank_batch(self, queries: Sequence[str], k: int, clock: StageClock) -> list[Ranking]:

@@ -13,6 +13,7 @@ from arms.errors import LabelsError, RoutingError, SettingsError
 from arms.progress import Progress, SilentProgress
 from arms.settings import ArmSettings
 from oracle.assemble import assemble
+from oracle.collisions import check_collisions
 from oracle.labels import MANIFEST, read_manifest
 from oracle.plan import OracleJob, Unit, digest_of, index_source, job_digest, plan_units
 from oracle.quality import measure_names
@@ -70,7 +71,12 @@ def build_indexes(
     index_folder: Path,
     progress: Progress | None = None,
 ) -> None:
-    """Build every arm's index over every dataset that has it; whole ones are left as they are."""
+    """Build every arm's index over every dataset that has it; whole ones are left as they are.
+
+    Raises:
+        SettingsError: two arms, or parts of arms, would fill one folder with different indexes.
+    """
+    check_collisions(datasets, arms)
     for dataset in datasets:
         for arm in arms:
             if arm.only is None or dataset.name in arm.only:
@@ -167,8 +173,8 @@ def _check_split(job: OracleJob) -> list[str]:
     if not splits or splits["test"]:
         return []
     return [
-        f"the queries ({splits.total()}) all have the same text, so none can be held out for testing: "
-        "judge at least two queries of different text (l2r queries makes some)"
+        f"the queries ({splits.total()}) all have the same text, so none can be held out for "
+        "testing: judge at least two queries of different text (l2r queries makes some)"
     ]
 
 
@@ -176,7 +182,8 @@ def _check_arms(job: OracleJob) -> list[str]:
     identities = [spec_of(one).identity for one in job.arms]
     problems = [] if identities else ["there is no arm; name at least one under 'arms'"]
     problems += [
-        f"{identities.count(one)} arms are called '{one}'; an arm may stand in a run once"
+        f"{identities.count(one)} arms are called '{one}'; an arm may stand in a run once, since "
+        "options aren't part of its name: keep one, or put the others in runs of their own"
         for one in sorted(set(identities))
         if identities.count(one) > 1
     ]

@@ -77,6 +77,11 @@ class DenseArm(Arm):
         self._batch_size = batch_size
 
     @classmethod
+    def source(cls, spec: ArmSpec, corpus: Corpus) -> folder.Source:
+        """Return what its own index is made from (see :meth:`Arm.source`)."""
+        return parse_options(cls.options_class, spec.options, spec.identity).source(spec, corpus)
+
+    @classmethod
     def build(cls, spec: ArmSpec, corpus: Corpus, index_root: Path, progress: Progress) -> None:
         """Encode the corpus in chunks that outlive a kill, then index (see :meth:`Arm.build`)."""
         options = parse_options(cls.options_class, spec.options, spec.identity)

@@ -52,7 +52,11 @@ class RerankOptions(Settings):
 class RerankArm(Arm):
     """The dense arm, then MaxSim on its best ``candidates`` documents (or ``k``, if more).
 
-    A document's units are all scored, and its best one counts.
+    The candidates are documents, also where paragraphs or pages are indexed: the dense arm names
+    the documents of its best units. Then every unit of a candidate is scored and its best one
+    counts, so that a candidate gets its exact MaxSim, the one that the late arm alone would give
+    it. Scoring only the units that the dense arm found would be cheaper and would let the dense
+    arm decide which passage of a document speaks for it.
     """
 
     dense_name: ClassVar[str]
@@ -73,26 +77,31 @@ class RerankArm(Arm):
         self._encoder, self._table, self._store = encoder, table, store
 
     @classmethod
+    def parts(cls, spec: ArmSpec) -> Sequence[ArmSpec]:
+        """Return the dense and the late arm (see :meth:`Arm.parts`)."""
+        return cls._parts(spec)[1:]
+
+    @classmethod
     def _parts(cls, spec: ArmSpec) -> tuple[RerankOptions, ArmSpec, ArmSpec]:
         options = parse_options(RerankOptions, spec.options, spec.identity)
         dense = options.part("dense", cls.dense_name, spec)
         return options, dense, options.part("late", cls.late_name, spec)
 
     @classmethod
-    def _source(cls, spec: ArmSpec, corpus: Corpus) -> folder.Source:
+    def source(cls, spec: ArmSpec, corpus: Corpus) -> folder.Source:
         """The record names the parts, which keep records of their own."""
-        _, *parts = cls._parts(spec)
         recorded = {
-            part.name: {"identity": part.identity, "options": dict(part.options)} for part in parts
+            part.name: {"identity": part.identity, "options": dict(part.options)}
+            for part in cls.parts(spec)
         }
         return folder.Source(spec, corpus, recorded)
 
     @classmethod
     def build(cls, spec: ArmSpec, corpus: Corpus, index_root: Path, progress: Progress) -> None:
         """Build the parts that are missing, then the record (see :meth:`Arm.build`)."""
-        for part in cls._parts(spec)[1:]:
+        for part in cls.parts(spec):
             build_arm(part, corpus, index_root, progress)
-        source = cls._source(spec, corpus)
+        source = cls.source(spec, corpus)
         if not folder.finished(source, index_root):
             with folder.building(source, index_root):
                 pass
@@ -101,10 +110,11 @@ class RerankArm(Arm):
     def open(cls, spec: ArmSpec, corpus: Corpus, index_root: Path) -> RerankArm:
         """Open the parts (see :meth:`Arm.open`); the late index's search structure stays shut."""
         options, dense_spec, late_spec = cls._parts(spec)
-        folder.open_folder(cls._source(spec, corpus), index_root)
+        folder.open_folder(cls.source(spec, corpus), index_root)
         dense = open_arm(dense_spec, corpus, index_root)
         late: Any = arm_class(cls.late_name)
-        parts = late.open_parts(late_spec, corpus, index_root)
+        with folder.reading(index_root / late_spec.folder_name):
+            parts = late.open_parts(late_spec, corpus, index_root)
         return cls(spec, options, dense, parts.encoder, parts.table, parts.store)
 
     def rank_batch(self, queries: Sequence[str], k: int, clock: StageClock) -> list[Ranking]:

@@ -105,9 +105,12 @@ class VectorIndex:
         else:
             path = folder / _INDEX
             self.size_bytes = path.stat().st_size
-            self._index = faiss.read_index(
-                str(path), faiss.IO_FLAG_MMAP_IFC | faiss.IO_FLAG_READ_ONLY
-            )
+            try:
+                self._index = faiss.read_index(
+                    str(path), faiss.IO_FLAG_MMAP_IFC | faiss.IO_FLAG_READ_ONLY
+                )
+            except RuntimeError as error:
+                raise ValueError(f"{path} is damaged") from error
 
     def rank(self, queries: NDArray[np.float32], table: UnitTable, k: int) -> list[Ranking]:
         """(m, d) queries → the best ``k`` documents of each; exact for flat, ties included."""

@@ -97,10 +97,15 @@ class PipelineArm(Arm):
         self._table = table
 
     @classmethod
+    def source(cls, spec: ArmSpec, corpus: Corpus) -> folder.Source:
+        """Return what its index is made from (see :meth:`Arm.source`)."""
+        return folder.Source(spec, corpus, _settled(spec, corpus)[2])
+
+    @classmethod
     def build(cls, spec: ArmSpec, corpus: Corpus, index_root: Path, progress: Progress) -> None:
         """Index the corpus; the whole index is one unit of work (see :meth:`Arm.build`)."""
-        wording, parameters, recorded = _settled(spec, corpus)
-        source = folder.Source(spec, corpus, recorded)
+        wording, parameters, _ = _settled(spec, corpus)
+        source = cls.source(spec, corpus)
         if folder.finished(source, index_root):
             return
         with folder.building(source, index_root) as build:
@@ -113,8 +118,8 @@ class PipelineArm(Arm):
     @classmethod
     def open(cls, spec: ArmSpec, corpus: Corpus, index_root: Path) -> PipelineArm:
         """Open the index memory-mapped (see :meth:`Arm.open`)."""
-        wording, _, recorded = _settled(spec, corpus)
-        place = folder.open_folder(folder.Source(spec, corpus, recorded), index_root)
+        wording, _, _ = _settled(spec, corpus)
+        place = folder.open_folder(cls.source(spec, corpus), index_root)
         table = UnitTable(place)
         return cls(spec, Bm25Index(place, wording, table.n_units), table)
 

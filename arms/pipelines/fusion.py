@@ -81,12 +81,22 @@ class PipelineArm(Arm):
         self._parts = parts
 
     @classmethod
+    def parts(cls, spec: ArmSpec) -> Sequence[ArmSpec]:
+        """Return the fused arms (see :meth:`Arm.parts`)."""
+        return parse_options(FusionOptions, spec.options, spec.identity).parts
+
+    @classmethod
+    def source(cls, spec: ArmSpec, corpus: Corpus) -> folder.Source:
+        """The record names the parts, which keep records of their own."""
+        options = parse_options(FusionOptions, spec.options, spec.identity)
+        return folder.Source(spec, corpus, options.recorded())
+
+    @classmethod
     def build(cls, spec: ArmSpec, corpus: Corpus, index_root: Path, progress: Progress) -> None:
         """Build the parts that are missing, then the record (see :meth:`Arm.build`)."""
-        options = parse_options(FusionOptions, spec.options, spec.identity)
-        for part in options.parts:
+        for part in cls.parts(spec):
             build_arm(part, corpus, index_root, progress)
-        source = folder.Source(spec, corpus, options.recorded())
+        source = cls.source(spec, corpus)
         if not folder.finished(source, index_root):
             with folder.building(source, index_root):
                 pass
@@ -95,7 +105,7 @@ class PipelineArm(Arm):
     def open(cls, spec: ArmSpec, corpus: Corpus, index_root: Path) -> PipelineArm:
         """Open the parts (see :meth:`Arm.open`)."""
         options = parse_options(FusionOptions, spec.options, spec.identity)
-        folder.open_folder(folder.Source(spec, corpus, options.recorded()), index_root)
+        folder.open_folder(cls.source(spec, corpus), index_root)
         return cls(spec, options, [open_arm(part, corpus, index_root) for part in options.parts])
 
     def rank_batch(self, queries: Sequence[str], k: int, clock: StageClock) -> list[Ranking]:

@@ -15,13 +15,14 @@ class TestTextRerank(ArmContract):
         return ArmSpec("text_rerank", request.param)
 
 
-def test_it_ranks_the_dense_candidates_by_maxsim(tmp_path):
-    corpus = contract_corpus()
-    spec = ArmSpec("text_rerank", options={"candidates": 3})
+@pytest.mark.parametrize("granularity", ["document", "paragraph"])
+def test_it_ranks_the_dense_candidates_by_exact_maxsim_over_all_their_units(tmp_path, granularity):
+    corpus = contract_corpus(granularity)
+    spec = ArmSpec("text_rerank", granularity, options={"candidates": 3})
     build_arm(spec, corpus, tmp_path)
     reranked = open_arm(spec, corpus, tmp_path).rank(QUERIES, 3)
-    dense = open_arm(ArmSpec("text_dense"), corpus, tmp_path).rank(QUERIES, 3)
-    late = open_arm(ArmSpec("text_late"), corpus, tmp_path).rank(QUERIES, 10)
+    dense = open_arm(ArmSpec("text_dense", granularity), corpus, tmp_path).rank(QUERIES, 3)
+    late = open_arm(ArmSpec("text_late", granularity), corpus, tmp_path).rank(QUERIES, 10)
     for ours, candidates, every in zip(reranked, dense, late, strict=True):
         assert set(ours.doc_ids) == set(candidates.doc_ids)
         expected = [doc_id for doc_id in every.doc_ids if doc_id in candidates.doc_ids]
