@@ -29,16 +29,17 @@ def download(named: str, patterns: Sequence[str]) -> Path:
         MissingExtraError: huggingface_hub isn't installed.
     """
     name, _, revision = named.partition("@")
-    wanted = sorted(patterns)
+    wanted = set(patterns)
     folder = cache_folder("hub") / f"{name.replace('/', '--')}@{revision.replace('/', '-')}"
-    if _read(folder / _DONE) == wanted:
+    fetched = _read(folder / _DONE)
+    if wanted <= fetched:
         return folder
     try:
         _hub().snapshot_download(
             name,
             repo_type="dataset",
             revision=revision or None,
-            allow_patterns=wanted,
+            allow_patterns=sorted(wanted),
             local_dir=folder,
         )
     except Exception as error:  # the hub, requests and the operating system raise what they like
@@ -48,15 +49,16 @@ def download(named: str, patterns: Sequence[str]) -> Path:
             f"Fetch it where that can be reached: hf download {name} --repo-type dataset "
             "--local-dir FOLDER; then give 'path: FOLDER' in place of 'hub:'."
         ) from error
-    write_json(folder / _DONE, wanted)
+    write_json(folder / _DONE, sorted(fetched | wanted))
     return folder
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path) -> set[str]:
+    """Return the patterns whose files are there."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+        return set(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return set()
 
 
 def _endpoint() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
 import threading
@@ -50,7 +51,15 @@ def pdfium() -> Any:
 @lru_cache(maxsize=4)
 def open_pdf(path: str, sha256: str) -> Any:
     """Return the open document; call it, and use what it returns, while holding ``DRAWING``."""
-    return pdfium().PdfDocument(path)
+    document = pdfium().PdfDocument(path)
+    _close_at_exit()
+    return document
+
+
+@lru_cache(maxsize=1)
+def _close_at_exit() -> None:
+    """Close documents before pypdfium2 does, which would tell the user about it."""
+    atexit.register(open_pdf.cache_clear)
 
 
 def count_pages(path: Path, sha256: str) -> int:

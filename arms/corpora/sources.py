@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,8 +71,17 @@ def locate(settings: DatasetSettings, progress: Progress | None = None) -> Sourc
     return Source(judged, pages, converted.folder / "corpus.jsonl", converted.problems)
 
 
-def _patterns(settings: DatasetSettings) -> Sequence[str]:
-    if settings.format == "vidore" and settings.tables:
-        media = MEDIA if "pdf" in settings.fields or "image" in settings.fields else ()
-        return [*settings.tables.values(), *media]
-    return [*TABLES, *MEDIA]
+def _patterns(settings: DatasetSettings) -> list[str]:
+    """Globs of the files to fetch: named tables and media beside them, or all tables and media."""
+    if settings.format != "vidore" or not settings.tables:
+        return [*TABLES, *MEDIA]
+    tables = list(settings.tables.values())
+    if not {"pdf", "image"} & settings.fields.keys():
+        return tables
+    folders = {_static_folder(glob) for glob in tables}
+    return [*tables, *(f"{folder}{suffix}" for folder in sorted(folders) for suffix in MEDIA)]
+
+
+def _static_folder(glob: str) -> str:
+    """Return the folder that all matches lie in: what stands before the first wildcard."""
+    return glob[: re.search(r"[*?\[]|$", glob).start()].rpartition("/")[0] + "/"  # type: ignore[union-attr]
