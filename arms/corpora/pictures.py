@@ -21,7 +21,7 @@ from arms.records import Page
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MAX_PIXELS = 100_000_000
+MAX_PIXELS = 89_000_000
 """A larger picture is refused rather than read into memory; a PDF's page is drawn smaller."""
 
 
@@ -95,18 +95,27 @@ def _read_file(path: Path) -> Image:
 
 
 def _rgb(picture: Image, image_module: Any) -> Image:
-    if picture.mode in ("I", "I;16", "I;16B", "F"):
-        import numpy as np
-
-        grey = np.asarray(picture, dtype=np.float32)
-        top = 65535 if grey.max(initial=0) > 255 else 255
-        picture = image_module.fromarray((grey * (255 / top)).clip(0, 255).astype(np.uint8))
+    if picture.mode.startswith("I") or picture.mode == "F":
+        picture = _eight_bits(picture, image_module)
     if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
         picture = picture.convert("RGBA")
         paper = image_module.new("RGBA", picture.size, "white")
         picture = image_module.alpha_composite(paper, picture)
     converted: Image = picture.convert("RGB")
     return converted
+
+
+def _eight_bits(picture: Image, image_module: Any) -> Image:
+    """Scale grey values of 16 bits, or of 32 bits or fractions by what is in them, to 0 … 255."""
+    import numpy as np
+
+    grey = np.nan_to_num(np.asarray(picture, dtype=np.float32))
+    brightest = grey.max(initial=0)
+    if picture.mode == "F" and brightest <= 1:
+        top = 1
+    else:
+        top = 65535 if picture.mode.startswith("I;16") or brightest > 255 else 255
+    return image_module.fromarray((grey * (255 / top)).clip(0, 255).astype(np.uint8))
 
 
 def _draw(page: Page) -> Image:
@@ -124,7 +133,7 @@ def _draw(page: Page) -> Image:
             scale = min(scale, (MAX_PIXELS / max(1.0, width * height)) ** 0.5)
             drawn = sheet.render(scale=scale).to_pil()
             sheet.close()
-        except module.PdfiumError as error:
+        except (module.PdfiumError, OSError) as error:
             raise PictureError(f"{page.path}, page {number}: {error}") from error
     picture: Image = drawn.convert("RGB")
     return picture
