@@ -1,7 +1,8 @@
-"""Late interaction: many vectors per unit, MaxSim; exact in memory, or PLAID beyond a size.
+"""Late interaction: many vectors per unit, MaxSim; exact, or PLAID beyond a size.
 
-Exact search is the default up to ``exact_limit`` vectors (see :class:`LateSettings`), PLAID finds
-candidates beyond. Either way the scores are exact MaxSim over the stored vectors.
+Vectors are stored as float16, int8 or binary, and may be pooled. Exact search is the default up to
+``exact_limit`` vectors (see :class:`LateSettings`), PLAID finds candidates beyond. Either way the
+scores are exact MaxSim over the stored vectors.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -24,7 +26,9 @@ from arms.indexes import folder
 from arms.indexes.fold import UnitTable
 from arms.indexes.maxsim import ExactIndex
 from arms.indexes.plaid_shape import PlaidShape
+from arms.indexes.token_pooling import pool
 from arms.indexes.token_vectors import TokenVectors, TokenVectorWriter
+from arms.indexes.vector_storage import Storage
 from arms.progress import Progress
 from arms.records import Ranking, Unit
 from arms.settings import Settings, parse_options
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 TOKENS = "tokens"
 PLAID = "plaid"
 _FEWEST_FOR_PLAID = 256
+_EXACT_NUMBERS = 4_000_000 * 384
 
 
 class LateSettings(Settings):
@@ -42,10 +47,17 @@ class LateSettings(Settings):
 
     batch_size: int = Field(default=32, ge=1)
     device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1 …")
-    exact_limit: int = Field(
-        default=4_000_000,
+    storage: Storage = Field(
+        default="float16", description="of vectors: float16, int8 (half of it), binary (a 16th)"
+    )
+    pool_factor: int = Field(
+        default=1, ge=1, description="merge like vectors of a unit, so that one in so many is left"
+    )
+    exact_limit: int | None = Field(
+        default=None,
         ge=0,
-        description="vectors up to which MaxSim is exact over all units",
+        description="vectors up to which MaxSim is exact over all units; default: 1.5 billion "
+        "numbers, so 4 million vectors of 384, or 12 million of 128",
     )
     nbits: int = Field(default=4, ge=1, le=8, description="PLAID: bits per number of a residual")
     n_centroids: int | None = Field(default=None, ge=1, description="PLAID: default 4·√vectors")
@@ -57,7 +69,15 @@ class LateSettings(Settings):
 
     def searches_exactly(self, store: TokenVectors) -> bool:
         """Whether these vectors are few enough; a handful always are: PLAID needs some."""
-        return store.n_vectors <= max(self.exact_limit, _FEWEST_FOR_PLAID)
+        limit = self.exact_limit
+        if limit is None:
+            limit = _EXACT_NUMBERS // store.dimension
+        return store.n_vectors <= max(limit, _FEWEST_FOR_PLAID)
+
+    def recorded_storage(self) -> dict[str, object]:
+        """Return how vectors are stored, as the record holds it: what differs from the default."""
+        changed = self.model_dump(include={"storage", "pool_factor"}, exclude_defaults=True)
+        return dict(sorted(changed.items()))
 
     def plaid_shape(self) -> PlaidShape:
         """Return what PLAID is built with."""
@@ -204,8 +224,9 @@ def _write_tokens(
         progress,
         batch_size=options.batch_size,
         dtype=np.float16,
+        reduce=partial(pool, factor=options.pool_factor),
     )
-    with TokenVectorWriter(build.folder / TOKENS, encoder.dimension) as writer:
+    with TokenVectorWriter(build.folder / TOKENS, encoder.dimension, options.storage) as writer:
         for chunk in chunks:
             writer.add(chunk.vectors, chunk.lengths)
             walked += [replace(unit, text="") for unit in chunk.units]

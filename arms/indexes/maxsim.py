@@ -26,6 +26,7 @@ _BLOCK_SIMILARITIES = 2_000_000
 """Similarities held at a time: 8 MB in float32, written into the same memory block after block.
 Fresh memory for every block cost more than twice the product itself in page faults."""
 _BLOCK_VECTORS = 32_768
+_COPY_LIMIT_BYTES = 3_000_000_000
 _RESCORED_VECTORS = 4096
 """6 MB of float32 at 384 numbers: a block that stays in the cache, and small enough that its
 memory is reused. Blocks of 32 MB and more are returned to the system each time, which doubled
@@ -37,14 +38,16 @@ to bfloat16 costs at most 3 · 2⁻⁹ = 0.0059; in float32, accumulating 384 pr
 
 
 def maxsim(
-    queries: Sequence[FloatArray], vectors: NDArray | torch.Tensor, begin: NDArray[np.integer]
+    queries: Sequence[FloatArray],
+    vectors: NDArray | torch.Tensor | StreamedVectors,
+    begin: NDArray[np.integer],
 ) -> FloatArray:
     """Score units against queries.
 
     Args:
         queries: one (tokens, d) array per query.
-        vectors: (vectors, d) of all units; bfloat16 makes the products bfloat16, any other type
-            float32.
+        vectors: (vectors, d) of all units, in memory or streamed; bfloat16 makes the products
+            bfloat16, any other type float32.
         begin: (n + 1,) first vector of each unit in ``vectors``.
 
     Returns:
@@ -52,7 +55,7 @@ def maxsim(
     """
     scores = np.full((len(queries), len(begin) - 1), -np.inf, dtype=np.float32)
     filled = np.flatnonzero(np.diff(begin))
-    matrix = torch.as_tensor(vectors)
+    matrix = vectors if isinstance(vectors, StreamedVectors) else torch.as_tensor(vectors)
     products = _Products(matrix.dtype)
     for place in _query_blocks([len(query) for query in queries]):
         tokens = np.concatenate([queries[one] for one in place])
@@ -63,6 +66,18 @@ def maxsim(
             best = np.maximum.reduceat(similarity, begin[units] - first, axis=1)
             scores[np.array(place)[:, None], units] = np.add.reduceat(best, starts, axis=0)
     return scores
+
+
+class StreamedVectors:
+    """Stored vectors that are decoded block by block, where they are used; none stays in memory."""
+
+    def __init__(self, store: TokenVectors, dtype: torch.dtype) -> None:
+        self._store = store
+        self.dtype = dtype
+        """In which products are computed."""
+
+    def __getitem__(self, block: slice) -> torch.Tensor:
+        return torch.from_numpy(self._store.decoded(block.start, block.stop))
 
 
 class _Products:
@@ -163,23 +178,28 @@ def _alone(query: FloatArray, vectors: NDArray) -> float:
 
 
 class ExactIndex:
-    """Exact MaxSim over all units, from a copy of the vectors in memory.
+    """Exact MaxSim over all units.
 
-    Where the processor multiplies bfloat16 in hardware, a first pass over a bfloat16 copy finds
-    every unit that could reach the top, by a bound on the rounding error, and only those are
-    scored in float32: half the memory and two to four times the speed, with the same result.
+    Where the processor multiplies bfloat16 in hardware, a first pass in bfloat16 finds every unit
+    that could reach the top, by a bound on the rounding error, and only those are scored in
+    float32: half the memory and two to four times the speed, with the same result.
+
+    Float16 vectors are copied into memory in the type of the first pass, up to 3 GB of them; more,
+    and int8 and binary vectors, are read from the mapped file block by block.
     """
 
     def __init__(self, store: TokenVectors, dtype: torch.dtype | None = None) -> None:
-        """Read the store into memory as ``dtype``; None picks by the processor."""
+        """Open with a first pass in ``dtype``; None picks by the processor."""
         self._store = store
         self._dtype = dtype or (torch.bfloat16 if has_fast_bfloat16() else torch.float32)
-        self._matrix = torch.empty((store.n_vectors, store.dimension), dtype=self._dtype)
-        for first in range(0, store.n_vectors, _BLOCK_VECTORS):
-            block = slice(first, first + _BLOCK_VECTORS)
-            self._matrix[block] = torch.from_numpy(store.vectors[block])
         self._begin = np.asarray(store.begin)
-        self.size_bytes = self._matrix.numel() * self._matrix.element_size()
+        copied_bytes = store.n_vectors * store.dimension * self._dtype.itemsize
+        self._matrix: torch.Tensor | StreamedVectors = StreamedVectors(store, self._dtype)
+        self.size_bytes = 0
+        """Of memory beside the store."""
+        if store.header.dtype == "float16" and copied_bytes <= _COPY_LIMIT_BYTES:
+            self._matrix = _copied(store, self._dtype)
+            self.size_bytes = copied_bytes
 
     def rank(self, queries: Sequence[FloatArray], table: UnitTable, k: int) -> list[Ranking]:
         """Return the exact best ``k`` documents of each query."""
@@ -201,6 +221,14 @@ class ExactIndex:
         margin = 2 * _ERROR_PER_TOKEN[self._dtype] * len(query)
         units = np.flatnonzero((coarse >= kth - margin) & np.isfinite(coarse))
         return top_documents(rescore(query, self._store, units), units, table, k)
+
+
+def _copied(store: TokenVectors, dtype: torch.dtype) -> torch.Tensor:
+    matrix = torch.empty((store.n_vectors, store.dimension), dtype=dtype)
+    for first in range(0, store.n_vectors, _BLOCK_VECTORS):
+        last = min(first + _BLOCK_VECTORS, store.n_vectors)
+        matrix[first:last] = torch.from_numpy(store.decoded(first, last))
+    return matrix
 
 
 def has_fast_bfloat16() -> bool:

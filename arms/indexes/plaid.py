@@ -44,7 +44,7 @@ def write_plaid(folder: Path, store: TokenVectors, shape: PlaidShape) -> None:
     The same store, shape and number of threads give the same files.
     """
     units = np.flatnonzero(np.diff(store.begin))
-    vectors = [torch.from_numpy(store.of(unit)) for unit in units.tolist()]
+    vectors = [torch.from_numpy(store.of(unit)).half() for unit in units.tolist()]
     with atomic_folder(folder) as temporary, torch.random.fork_rng(devices=[]):
         torch.manual_seed(shape.seed)  # fast-plaid samples documents before it seeds
         fast_plaid_rust.create(

@@ -2,7 +2,7 @@
 
 A folder holds ``token_vectors.json`` (written last), ``vectors.bin`` (the vectors of unit 0, then
 of unit 1 …, row after row, little-endian) and ``begin.npy`` ((units + 1,) first vector of each
-unit). The data type is a field of the header, so that narrower ones can follow.
+unit). The header's ``dtype`` says how a vector is stored: :mod:`arms.indexes.vector_storage`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from arms.atomic import write_json
 from arms.errors import ArmIndexError
+from arms.indexes.vector_storage import STORAGES, Storage, decode, encode, row_type
 
 FORMAT_VERSION = 1
 HEADER = "token_vectors.json"
 _VECTORS = "vectors.bin"
 _BEGIN = "begin.npy"
-_DTYPES = {"float16": np.dtype("<f2")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class TokenVectorHeader:
     dimension: int
     n_units: int
     n_vectors: int
-    dtype: str = "float16"
+    dtype: Storage = "float16"
     format_version: int = FORMAT_VERSION
 
 
@@ -42,7 +42,7 @@ class TokenVectorWriter:
     A folder whose writer wasn't closed has no header and doesn't open.
     """
 
-    def __init__(self, folder: Path, dimension: int, dtype: str = "float16") -> None:
+    def __init__(self, folder: Path, dimension: int, dtype: Storage = "float16") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / HEADER).unlink(missing_ok=True)
         self._folder, self._dimension, self._dtype = folder, dimension, dtype
@@ -56,7 +56,7 @@ class TokenVectorWriter:
                 f"expected {int(lengths.sum())} vectors of {self._dimension} numbers, "
                 f"got {vectors.shape}"
             )
-        self._stream.write(np.ascontiguousarray(vectors, dtype=_DTYPES[self._dtype]).tobytes())
+        self._stream.write(encode(vectors, self._dtype).tobytes())
         self._lengths.append(np.asarray(lengths, dtype=np.int64))
 
     def close(self) -> TokenVectors:
@@ -84,18 +84,18 @@ class TokenVectors:
     def __init__(self, folder: Path) -> None:
         """Open ``folder``; raise ``ArmIndexError`` if it is unfinished or of another version."""
         self.header = _read_header(folder)
-        dtype, shape = _DTYPES[self.header.dtype], (self.header.n_vectors, self.header.dimension)
+        row = row_type(self.header.dtype, self.header.dimension)
         path = folder / _VECTORS
-        expected = self.header.n_vectors * self.header.dimension * dtype.itemsize
+        expected = self.header.n_vectors * row.itemsize
         if path.stat().st_size != expected:
             raise ArmIndexError(
                 f"{path} has {path.stat().st_size} bytes, its header says {expected}; "
                 "delete the folder and run l2r index"
             )
         # Copy-on-write, because torch refuses read-only arrays; nothing writes to it.
-        mapped = np.memmap(path, dtype, "c", shape=shape) if expected else np.empty(shape, dtype)
-        self.vectors: NDArray[np.float16] = np.asarray(mapped)
-        """(vectors, dimension), still memory-mapped."""
+        self._rows: NDArray = (
+            np.asarray(np.memmap(path, row, "c")) if expected else np.empty(0, row)
+        )
         self.begin: NDArray[np.int64] = np.load(folder / _BEGIN, mmap_mode="r", allow_pickle=False)
         """(units + 1,) first vector of each unit; the last entry is the number of vectors."""
         self.n_units = self.header.n_units
@@ -103,9 +103,13 @@ class TokenVectors:
         self.dimension = self.header.dimension
         self.size_bytes = expected + self.begin.nbytes
 
-    def of(self, unit: int) -> NDArray[np.float16]:
+    def of(self, unit: int) -> NDArray[np.floating]:
         """(tokens, dimension) vectors of one unit."""
-        return self.vectors[self.begin[unit] : self.begin[unit + 1]]
+        return self.decoded(int(self.begin[unit]), int(self.begin[unit + 1]))
+
+    def decoded(self, first: int, last: int) -> NDArray[np.floating]:
+        """(last − first, dimension) consecutive vectors: float16 still mapped, or new float32."""
+        return decode(self._rows[first:last], self.header.dtype, self.dimension)
 
 
 def _read_header(folder: Path) -> TokenVectorHeader:
@@ -113,10 +117,10 @@ def _read_header(folder: Path) -> TokenVectorHeader:
     if not path.is_file():
         raise ArmIndexError(f"{folder} holds no finished token vectors; run (or rerun) l2r index")
     content = json.loads(path.read_text(encoding="utf-8"))
-    if content.get("format_version") != FORMAT_VERSION or content.get("dtype") not in _DTYPES:
+    if content.get("format_version") != FORMAT_VERSION or content.get("dtype") not in STORAGES:
         raise ArmIndexError(
             f"{path} has format version {content.get('format_version')} and data type "
             f"{content.get('dtype')}; this release reads version {FORMAT_VERSION} and "
-            f"{', '.join(_DTYPES)}; delete the folder and run l2r index"
+            f"{', '.join(STORAGES)}; delete the folder and run l2r index"
         )
     return TokenVectorHeader(**content)

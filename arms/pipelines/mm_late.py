@@ -16,7 +16,8 @@ class LateOptions(LateSettings, PageSettings):
     def source(self, spec: ArmSpec, corpus: Corpus) -> folder.Source:
         """See :meth:`LateSettings.source`."""
         encoder, dtype = self.resolved(spec.encoder), self.dtype_of(spec.encoder)
-        return folder.Source(spec, corpus, self.recorded(spec.encoder), encoder, dtype)
+        recorded = {**self.recorded(spec.encoder), **self.recorded_storage()}
+        return folder.Source(spec, corpus, recorded, encoder, dtype)
 
     def load_encoder(self, spec: ArmSpec, *, for_queries: bool) -> UnitEncoder:
         """Load the one encoder of pages and queries."""

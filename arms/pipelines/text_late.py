@@ -26,9 +26,8 @@ class LateOptions(LateSettings):
 
     def source(self, spec: ArmSpec, corpus: Corpus) -> folder.Source:
         """See :meth:`LateSettings.source`."""
-        return folder.Source(
-            spec, corpus, self.tokens.of_documents, resolve(spec.encoder), self.dtype
-        )
+        recorded = {**self.tokens.of_documents, **self.recorded_storage()}
+        return folder.Source(spec, corpus, recorded, resolve(spec.encoder), self.dtype)
 
     def load_encoder(self, spec: ArmSpec, *, for_queries: bool) -> UnitEncoder:
         """See :meth:`LateSettings.load_encoder`."""
