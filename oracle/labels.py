@@ -70,7 +70,7 @@ class Labels:
     splits: TextArray
     """(Q,) ``train``, ``val`` or ``test``."""
     text_groups: TextArray
-    """(Q,) hash of the normalised text: equal for queries that must share a split."""
+    """(Q,) equal for queries that must share a split: ``oracle.split.query_groups``."""
     texts: TextArray | None
     """(Q,) query text, or None where it was withheld."""
     status: TextArray
@@ -130,17 +130,17 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     try:
-        table = pq.read_table(
-            path, columns=list(columns) if columns else None, page_checksum_verification=True
-        )
+        present = pq.read_schema(path).names
+        missing = [name for name in columns or () if name not in present]
+        if not missing:
+            return pq.read_table(
+                path, columns=list(columns) if columns else None, page_checksum_verification=True
+            )
     except (OSError, pa.ArrowException) as error:
         raise LabelsError(f"{path} is absent or damaged ({error}); rerun l2r oracle") from error
-    missing = [name for name in columns or () if name not in table.column_names]
-    if missing:
-        raise LabelsError(
-            f"{path} lacks the columns {', '.join(missing)}; rerun l2r oracle, or mend the import"
-        )
-    return table
+    raise LabelsError(
+        f"{path} lacks the columns {', '.join(missing)}; rerun l2r oracle, or mend the import"
+    )
 
 
 def read_labels(folder: Path) -> Labels:

@@ -25,6 +25,7 @@ from arms.settings import ArmSettings
 from oracle.hardware import hardware_name, resolve_threads
 from oracle.labels import SCHEMA_VERSION
 from oracle.settings import OracleSettings
+from oracle.split import SPLIT_GROUP
 
 UNIT_FOLDER = ".units"
 _MEASURED = ("size_bytes", "build_seconds", "build_peak_rss_mb", "library_versions")
@@ -152,13 +153,18 @@ def job_digest(job: OracleJob) -> str:
             "datasets": {
                 dataset.name: {
                     "corpus": dataset.corpus.fingerprint,
-                    "queries": [(query.query_id, query.text) for query in dataset.queries],
+                    "queries": [_query_source(query) for query in dataset.queries],
                     "qrels": {key: dict(grades) for key, grades in dataset.qrels.items()},
                 }
                 for dataset in job.datasets
             },
         }
     )
+
+
+def _query_source(query: Query) -> tuple[str, ...]:
+    group = query.metadata.get(SPLIT_GROUP)
+    return (query.query_id, query.text, *([] if group is None else [str(group)]))
 
 
 def _arm_source(job: OracleJob, dataset: Dataset, arm: str) -> dict[str, Any]:

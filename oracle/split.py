@@ -27,6 +27,11 @@ def text_group(text: str) -> str:
     return hashlib.sha256(encoded).hexdigest()[:16]
 
 
+def is_text_group(group: str) -> bool:
+    """Whether a group is of equal texts: those that datasets name hold a slash."""
+    return "/" not in group
+
+
 def split_queries(
     datasets: Sequence[Dataset], shares: SplitSettings, seed: int
 ) -> dict[QueryKey, str]:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from arms.atomic import write_json
 from arms.errors import LabelsError
 from oracle.labels import MANIFEST, Labels, read_manifest
-from oracle.split import QueryKey, text_group
+from oracle.split import QueryKey, is_text_group, text_group
 from oracle.tables import write_table
 
 _LEFT_OUT = ("text", "runs", "latency_samples", "failures", "best_arms")
@@ -79,7 +79,8 @@ def without_paths(content: Any) -> Any:
 def attach_texts(labels: Labels, texts: Mapping[QueryKey, str]) -> Labels:
     """Return ``labels`` with the text of every query, looked up by (dataset, query id).
 
-    Where the labels were released without hashes of the texts, a text can't be checked.
+    Where the labels were released without hashes of the texts, a text can't be checked; nor can
+    the texts of queries in a named group.
 
     Raises:
         LabelsError: a query has no text, or one whose hash isn't the labelled text's.
@@ -95,7 +96,7 @@ def attach_texts(labels: Labels, texts: Mapping[QueryKey, str]) -> Labels:
     other = [
         key
         for key, group in zip(keys, labels.text_groups.tolist(), strict=True)
-        if hashed and text_group(texts[key]) != group
+        if hashed and is_text_group(group) and text_group(texts[key]) != group
     ]
     if other:
         raise LabelsError(

@@ -47,9 +47,10 @@ SUMMARIES = {
 DESCRIPTIONS = {
     "dataset": "collection that the query belongs to",
     "query_id": "id of the query, unique within its dataset",
-    "split": "train, val or test; queries of the same text are never on two sides",
+    "split": "train, val or test; queries of one text_group are never on two sides",
     "text": "the query's text",
-    "text_group": "equal for queries of equal text (letter case and white space aside)",
+    "text_group": "equal for queries of equal text (letter case and white space aside), or of a "
+    "group that their dataset names as dataset/group; never on two sides",
     "arm": "retrieval pipeline, as `name@granularity#encoder`, short where unambiguous",
     "status": "ok; empty: ran and found nothing (quality 0); error or timeout: no result, "
     "quality and latency are null; skipped: the dataset lacks the arm",

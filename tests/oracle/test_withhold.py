@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,6 +55,23 @@ def test_absent_and_other_texts_are_refused(labels_folder):
         attach_texts(labels, {key: text for key, text in TEXTS.items() if key[0] == "one"})
     with pytest.raises(LabelsError, match="1 of 24 queries have another text"):
         attach_texts(labels, {**TEXTS, ("one", "q03"): "something else"})
+
+
+def test_groups_that_a_dataset_names_are_kept_and_not_taken_for_hashes(tmp_path, fake_arms):
+    suite = tuple(
+        replace(one, queries=tuple(
+            replace(query, metadata={"split_group": f"g{row % 4}"})
+            for row, query in enumerate(one.queries)
+        ))
+        for one in SUITE
+    )  # fmt: skip
+    arms, settings = (ArmSettings(arm="fake"),), OracleSettings(latency=LatencySettings(threads=1))
+    run_oracle(suite, arms, tmp_path / "index", tmp_path / "labels", settings)
+    labels = read_labels(tmp_path / "labels")
+    assert set(labels.text_groups) == {f"{one.name}/g{row}" for one in suite for row in range(4)}
+    export_without_text(tmp_path / "labels", tmp_path / "out")
+    bare = read_labels(tmp_path / "out")
+    assert attach_texts(bare, TEXTS).texts.tolist() == labels.texts.tolist()
 
 
 def test_incomplete_labels_are_refused(labels_folder, tmp_path):
