@@ -132,8 +132,7 @@ def spec_of(settings: ArmSettings) -> ArmSpec:
     Where no granularity is given, it is the arm's first.
     """
     kind = kind_of(settings.arm)
-    given = "granularity" in settings.model_fields_set
-    granularity = settings.granularity if given else kind.granularities[0]
+    granularity = settings.granularity or kind.granularities[0]
     if granularity not in kind.granularities:
         raise SettingsError(
             f"arm '{settings.arm}' has granularity {' or '.join(kind.granularities)}, "

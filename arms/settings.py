@@ -153,7 +153,9 @@ class ArmSettings(Settings):
     """
 
     arm: str = Field(description="a name of the catalogue, e.g. bm25, text_dense")
-    granularity: Granularity = "document"
+    granularity: Granularity | None = Field(
+        default=None, description="default: document, or page for arms over page pictures"
+    )
     encoder: str | None = Field(default=None, description="a Hugging Face id or folder")
     only: tuple[str, ...] | None = Field(default=None, description="datasets that have this arm")
     options: dict[str, Any] = Field(default_factory=dict)

@@ -87,6 +87,7 @@ def picture_page(picture, path):
 def test_they_are_called_by_their_short_names():
     for name in NAMES:
         spec = spec_of(ArmSettings(arm=name))
+        assert spec_of(ArmSettings(**ArmSettings(arm=name).model_dump())) == spec
         assert (spec.granularity, spec.identity) == ("page", name)
         assert kind_of(name).modality == "page_image"
     with pytest.raises(SettingsError, match="'mm_late' has granularity page, got 'document'"):
