@@ -8,7 +8,8 @@ from __future__ import annotations
 import csv
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,15 @@ from arms.progress import Progress
 
 ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
 _LONGEST_CELL_CHARACTERS = 16 << 20
+_DAMAGE = (
+    *(csv.Error, zipfile.BadZipFile, zlib.error),
+    *(EOFError, KeyError, OSError, SyntaxError, TypeError, ValueError),
+)
+"""What readers of damaged files raise; errors of XML are a SyntaxError, of Arrow a ValueError, and
+openpyxl raises a TypeError where a part isn't what it should be."""
+
+Rows = Callable[[Sequence[int]], Iterator[Sequence[Any]]]
+"""Places of the wanted columns → the cells of each row, in that order."""
 
 
 @dataclass(frozen=True)
@@ -37,32 +47,46 @@ class SourceTable:
 class OpenTable:
     """A table whose header was read and whose rows are still to come, once."""
 
-    def __init__(self, path: Path, header: Sequence[Any], rows: Iterator[Sequence[Any]]) -> None:
+    def __init__(self, path: Path, header: Sequence[Any], rows: Rows) -> None:
         self.path = path
         self.header = [_header_text(cell) for cell in header]
         self._rows = rows
 
     def read(self, wanted: Sequence[str], progress: Progress) -> SourceTable:
-        """Read the wanted columns of every row that isn't wholly empty."""
-        places = [self.header.index(name) for name in wanted]
+        """Read the wanted columns of every row in which one of them holds something.
+
+        Raises:
+            LabelsError: the file is damaged; the last row that could be read is named.
+        """
         columns: list[list[Any]] = [[] for _ in wanted]
         numbers: list[int] = []
+        number = 1
+        places = [self.header.index(name) for name in wanted]
         with progress.task(f"read {self.path.name}") as bar:
             try:
-                for number, row in enumerate(self._rows, start=2):
-                    cells = [row[place] if place < len(row) else None for place in places]
-                    cells = [None if _is_empty(cell) else cell for cell in cells]
+                for number, row in enumerate(self._rows(places), start=2):
+                    cells = [None if _is_empty(cell) else cell for cell in row]
                     if any(cell is not None for cell in cells):
                         numbers.append(number)
                         for column, cell in zip(columns, cells, strict=True):
                             column.append(cell)
                     bar.advance()
-            except (csv.Error, UnicodeDecodeError) as error:
+            except _DAMAGE as error:
                 raise LabelsError(
-                    f"{self.path} can't be read after row {numbers[-1] if numbers else 1} "
-                    f"({error}); save it again as UTF-8 text with one record a row"
+                    f"{self.path} can't be read after row {number} ({error}); save it again, text "
+                    "as UTF-8 with one record a row"
                 ) from error
         return SourceTable(dict(zip(wanted, columns, strict=True)), numbers)
+
+
+def _picked(rows: Iterable[Sequence[Any]]) -> Rows:
+    """Rows of which the wanted places are picked; a place beyond a row's end is empty."""
+
+    def pick(places: Sequence[int]) -> Iterator[Sequence[Any]]:
+        for row in rows:
+            yield [row[place] if place < len(row) else None for place in places]
+
+    return pick
 
 
 @contextmanager
@@ -116,7 +140,7 @@ def _csv(path: Path, stream: IO[str], delimiter: Literal["\t"] | None) -> OpenTa
         raise LabelsError(f"{path} is no UTF-8 text with a header ({error})") from error
     if not header:
         raise LabelsError(f"{path} is empty; its first row should name the columns")
-    return OpenTable(path, header, rows)
+    return OpenTable(path, header, _picked(rows))
 
 
 def _parquet(path: Path) -> OpenTable:
@@ -125,14 +149,17 @@ def _parquet(path: Path) -> OpenTable:
 
     try:
         file = pq.ParquetFile(path)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise LabelsError(f"{path} is no readable parquet file ({error})") from error
 
-    def rows() -> Iterator[Sequence[Any]]:
-        for batch in file.iter_batches(batch_size=8192):
-            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    names = file.schema_arrow.names
 
-    return OpenTable(path, file.schema_arrow.names, rows())
+    def rows(places: Sequence[int]) -> Iterator[Sequence[Any]]:
+        wanted = [names[place] for place in places]
+        for batch in file.iter_batches(batch_size=8192, columns=wanted):
+            yield from zip(*(batch.column(name).to_pylist() for name in wanted), strict=True)
+
+    return OpenTable(path, names, rows)
 
 
 @contextmanager
@@ -141,21 +168,19 @@ def _xlsx(path: Path, sheet: str | None) -> Iterator[OpenTable]:
         import openpyxl
     except ImportError as error:
         raise MissingExtraError("openpyxl", "xlsx") from error
-    try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
-        raise LabelsError(f"{path} is no readable XLSX file ({error})") from error
-    try:
-        if sheet is not None and sheet not in book.sheetnames:
-            raise LabelsError(
-                f"{path.name} has no sheet '{sheet}'; it has: {', '.join(book.sheetnames)}"
-            )
-        chosen = book[sheet] if sheet is not None else book.worksheets[0]
-        chosen.reset_dimensions()  # a sheet's stated size may be wrong
-        rows = chosen.iter_rows(values_only=True)
-        header = next(rows, None)
+    with path.open("rb") as stream:  # openpyxl itself leaves a file open that it can't read
+        try:
+            book = openpyxl.load_workbook(stream, read_only=True, data_only=True)
+            names = book.sheetnames
+            if sheet is None or sheet in names:
+                chosen = book[sheet] if sheet is not None else book.worksheets[0]
+                chosen.reset_dimensions()  # a sheet's stated size may be wrong
+                rows = chosen.iter_rows(values_only=True)
+                header = next(rows, None)
+        except (*_DAMAGE, IndexError) as error:
+            raise LabelsError(f"{path} is no readable XLSX file ({error})") from error
+        if sheet is not None and sheet not in names:
+            raise LabelsError(f"{path.name} has no sheet '{sheet}'; it has: {', '.join(names)}")
         if not header or all(cell is None for cell in header):
             raise LabelsError(f"{path} is empty; its first row should name the columns")
-        yield OpenTable(path, header, rows)
-    finally:
-        book.close()
+        yield OpenTable(path, header, _picked(rows))

@@ -264,9 +264,14 @@ def _read_table(path: Path, expected: pa.Schema) -> tuple[pa.Table | None, list[
     try:
         got = pq.read_schema(path)
         faults = _column_faults(path.name, got, expected)
-        return (None, faults) if faults else (pq.read_table(path, partitioning=None), [])
-    except (OSError, pa.ArrowException) as error:
-        return None, [Fault(path.name, "schema", f"no readable parquet file: {str(error)[:120]}")]
+        if faults:
+            return None, faults
+        table = pq.read_table(path, partitioning=None)
+        table.validate(full=True)  # text that isn't UTF-8 would fail only where it is looked at
+        return table, []
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        message = f"no readable parquet file: {str(error)[:120]!a}"
+        return None, [Fault(path.name, "schema", message)]
 
 
 def _column_faults(file: str, got: pa.Schema, expected: pa.Schema) -> list[Fault]:

@@ -1,5 +1,6 @@
 """Other people's tables as labels: what comes in, and what is said of what can't."""
 
+import contextlib
 import csv
 import json
 from pathlib import Path
@@ -300,6 +301,20 @@ def test_a_file_that_is_no_table_is_refused(tmp_path, name, content, told):
         import_wide(tmp_path / name, tmp_path / "labels", STRICT)
     with pytest.raises(LabelsError, match="not a file"):
         import_wide(tmp_path / "absent.csv", tmp_path / "labels", STRICT)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_damaged_table_is_refused_or_read_and_never_ends_in_a_traceback(tmp_path, ending):
+    path = tables.write_table(tables.wide_columns(50), tmp_path / f"t{ending}")
+    whole, rng = path.read_bytes(), np.random.default_rng(2)
+    for _ in range(60):
+        damaged = bytearray(whole)
+        for place in rng.integers(0, len(whole), rng.choice([1, 3, 20])):
+            damaged[place] = rng.integers(0, 256)
+        cut = rng.random() < 0.2
+        path.write_bytes(damaged[: len(damaged) // 2] if cut else damaged)
+        with contextlib.suppress(LabelsError):
+            import_wide(path, tmp_path / "labels", STRICT)
 
 
 def test_only_imported_labels_are_overwritten(tmp_path):
