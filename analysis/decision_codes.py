@@ -55,12 +55,12 @@ def read_decision_batches(path: Path) -> Iterator[pa.RecordBatch]:
     if not path.is_file():
         raise RouterError(f"{path} is missing; run l2r train, which writes it beside the router")
     try:
+        present = set(pq.read_schema(path).names)
+        missing = [name for name in (*_TEXTS, *_NUMBERS) if name not in present]
+        if missing:
+            raise RouterError(f"{path} lacks the columns {', '.join(missing)}; rerun l2r train")
+        wanted = [name for name in (*_TEXTS, *_NUMBERS, PREDICTED) if name in present]
         with pq.ParquetFile(path, read_dictionary=list(_TEXTS)) as file:
-            present = set(file.schema_arrow.names)
-            missing = [name for name in (*_TEXTS, *_NUMBERS) if name not in present]
-            if missing:
-                raise RouterError(f"{path} lacks the columns {', '.join(missing)}; rerun l2r train")
-            wanted = [name for name in (*_TEXTS, *_NUMBERS, PREDICTED) if name in present]
             yield from file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False)
     except (OSError, pa.ArrowInvalid) as error:
         raise RouterError(f"{path} is damaged ({error}); rerun l2r train") from error

@@ -27,15 +27,18 @@ def short_answer(results: Results) -> str:
     own = [claim for claim in results.test.claims if claim.router == results.router]
     beaten = sum(claim_answer(claim) == "yes" for claim in own)
     arms = f"{beaten or 'none'} of {counted(len(own), 'single arm')}"
-    sentence = f"{results.router} is both more accurate and faster than {arms}, each at some λ"
+    sentence = f"At the best λ for each, {results.router} is more accurate and faster than {arms}."
     verdicts: dict[str, list[str]] = {}
     for one in results.test.comparisons:
         if one.policy == BEST_STATIC and one.lam in results.shown_lams:
             verdicts.setdefault(verdict(one.reward_difference), []).append(f"{one.lam:g}")
     if not verdicts:
-        return f"{sentence}."
-    parts = [f"{said} at λ = {' and '.join(lams)}" for said, lams in verdicts.items()]
-    return f"{sentence}. Against the best single arm it is, by reward, {', '.join(parts)}."
+        return sentence
+    parts = [
+        f"{said} of the best single arm at λ = {' and '.join(lams)}"
+        for said, lams in verdicts.items()
+    ]
+    return f"{sentence} By reward it is {', '.join(parts)}."
 
 
 def arm_answers(results: Results) -> tuple[ArmAnswer, ...]:

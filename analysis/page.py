@@ -115,7 +115,7 @@ def _figure(figure: FigureEntry, svg: str) -> str:
 def _themed(svg: str) -> str:
     for colour, variable in _THEMED.items():
         svg = re.sub(rf"(fill|stroke): {colour}\b", rf"\1: {variable}", svg)
-    return svg.replace(f'<g style="fill: {PALETTE[0].lower()}"', '<g style="fill: var(--router)"')
+    return svg.replace(f'style="fill: {PALETTE[0].lower()}"', 'style="fill: var(--router)"')
 
 
 def _with_tips(svg: str, figure: FigureEntry) -> str:

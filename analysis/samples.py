@@ -18,6 +18,11 @@ from oracle.labels import Labels
 LATENCY_SAMPLES = "latency_samples.parquet"
 _COLUMNS = ("dataset", "query_id", "arm", "latency_ms")
 
+_REMEDY = (
+    "Delete manifest.json beside it and rerun l2r oracle, which keeps finished work; without "
+    "latency_samples.parquet the report goes without single timings"
+)
+
 
 def read_latency_samples(labels_folder: Path, labels: Labels) -> FloatArray | None:
     """Read (Q, P, repeats) milliseconds, NaN where absent; None where no timings were kept.
@@ -70,18 +75,15 @@ def modelled_share(labels_folder: Path) -> float:
 
 def _read(path: Path, columns: Sequence[str], read_dictionary: Sequence[str] = ()) -> pa.Table:
     try:
-        table = pq.read_table(path, columns=list(columns), read_dictionary=list(read_dictionary))
+        present = pq.read_schema(path).names
+        missing = [name for name in columns if name not in present]
+        if not missing:
+            return pq.read_table(path, columns=list(columns), read_dictionary=list(read_dictionary))
     except (OSError, pa.ArrowInvalid) as error:
         raise LabelsError(
             f"{path} is damaged ({error}); expected a parquet file with the columns "
-            f"{', '.join(columns)}. Delete {path.parent / 'manifest.json'} and rerun l2r oracle, "
-            "which keeps finished work; or delete this file, and the report goes without single "
-            "timings"
+            f"{', '.join(columns)}. {_REMEDY}"
         ) from error
-    missing = [name for name in columns if name not in table.column_names]
-    if missing:
-        raise LabelsError(
-            f"{path} lacks the columns {', '.join(missing)}; expected {', '.join(columns)}: rerun "
-            "l2r oracle, or delete the file, and the report goes without single timings"
-        )
-    return table
+    raise LabelsError(
+        f"{path} lacks the columns {', '.join(missing)}; expected {', '.join(columns)}. {_REMEDY}"
+    )

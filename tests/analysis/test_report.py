@@ -35,9 +35,9 @@ def test_every_file_is_there_and_named(report):
 def test_the_claim_comes_first_with_numbers(report, results):
     lines = [line for line in report.markdown.read_text().splitlines() if line]
     assert lines[0] == "# Routing report"
-    assert re.match(
-        r"router is both more accurate and faster than \d of 4 single arms, each at some λ\. "
-        r"Against the best single arm it is, by reward, ahead at λ = 0 and 0\.1\.",
+    assert re.fullmatch(
+        r"At the best λ for each, router is more accurate and faster than \d of 4 single arms\. "
+        r"By reward it is ahead of the best single arm at λ = 0 and 0\.1\.",
         lines[1],
     )
     assert [line.split(":")[0] for line in lines[2:6]] == [
