@@ -24,7 +24,8 @@ def test_router_methods_take_what_the_documentation_says():
 
 def test_catalogue_of_arms():
     assert list(KINDS) == [
-        "bm25", "text_dense", "text_late", "text_rerank", "fusion", "run_file", "none",
+        "bm25", "text_dense", "text_late", "text_rerank", "mm_dense", "mm_late", "mm_rerank",
+        "fusion", "run_file", "none",
     ]  # fmt: skip
 
 
