@@ -29,11 +29,11 @@ function sortBy(table, column, heading) {
 }
 
 function search(table, words, count) {
-  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = words.trim().toLowerCase();
   let shown = 0;
   for (const row of table.tBodies[0].rows) {
-    const text = row.textContent.toLowerCase();
-    row.hidden = !wanted.every((word) => text.includes(word));
+    const cells = Array.from(row.cells, (cell) => cell.textContent).join(" ").toLowerCase();
+    row.hidden = !cells.includes(wanted);
     shown += row.hidden ? 0 : 1;
   }
   count.textContent = `${shown} of ${table.tBodies[0].rows.length} rows`;
