@@ -15,8 +15,8 @@ paperwork  rent in a lease, a notary's name             ``scan`` (90 %), ``text`
 
 What is fair in it, and what a router can learn:
 
-- Every question is one of a few frames, "What was the {what} of {whom} in {year}?", and all
-  families and page kinds share the frames. No word of a frame says where the answer stands.
+- Every question is one of thirty frames, such as "What was the {what} of {whom} in {year}?", and
+  all families and page kinds share the frames. No word of a frame says where the answer stands.
 - What remains is what the question is *about*, and that is a tendency, never a rule: about one
   fact in ten stands on another kind of page than its family's usual one.
 - An organisation, with all its pages, is asked about in one of five styles; a style has frames and
@@ -30,5 +30,6 @@ What is fair in it, and what a router can learn:
   organisation as texts do, and is drawn in a clean font; scans are slightly tilted and noisy, as
   scans are. Chart slides and scans hold no word of what they show in their text layer, because
   that is what a picture is; file names and titles are neutral.
-- A question has one relevant page: no other page states its fact.
+- A question has one relevant page: no other page states its fact. Each fact is asked about twice,
+  in two frames and phrasings, so intervals that count questions are a little too narrow.
 """

@@ -26,7 +26,6 @@ SLIDE = (720.0, 405.0)
 
 _MARGIN = 57.0
 _INK = "#222222"
-_FILLER_SENTENCES = 17
 _EMBLEM_SHARE = 0.4
 
 
@@ -46,25 +45,31 @@ def pdf_file(path: Path) -> Iterator[Canvas]:
     canvas.save()
 
 
-def draw_text_page(canvas: Canvas, organisation: Organisation, rng: random.Random) -> None:
-    """One page of running text: the facts, among sentences that answer nothing, in paragraphs."""
-    canvas.setPageSize(A4)
-    top = _heading(canvas, organisation.name, "Notes for those who work with us")
-    width = A4[0] - 2 * _MARGIN
-    if rng.random() < _EMBLEM_SHARE:
-        height = rng.uniform(60, 170)
-        _emblem(canvas, rng, (_MARGIN, top - height), (width, height))
-        top -= height + 16
-    for paragraph in _paragraphs(organisation, rng):
-        top = _set_lines(canvas, paragraph, ("Helvetica", 11, 15), top, width) - 7
-    canvas.showPage()
+def draw_text_pages(
+    canvas: Canvas, organisation: Organisation, parts: Sequence[Sequence[Fact]], rng: random.Random
+) -> None:
+    """Running text, a page for each part: its facts among sentences that answer nothing."""
+    filler = rng.sample(words()["filler"], len(words()["filler"]))
+    for number, facts in enumerate(parts, start=1):
+        canvas.setPageSize(A4)
+        top = _heading(canvas, organisation.name, f"Notes for those who work with us, {number}")
+        width = A4[0] - 2 * _MARGIN
+        if rng.random() < _EMBLEM_SHARE:
+            height = rng.uniform(60, 170)
+            _emblem(canvas, rng, (_MARGIN, top - height), (width, height))
+            top -= height + 16
+        sentences = [_filler(one, rng) for one in filler[number - 1 :: len(parts)]]
+        for paragraph in _paragraphs(organisation, facts, sentences, rng):
+            top = _set_lines(canvas, paragraph, ("Helvetica", 11, 15), top, width) - 7
+        canvas.showPage()
 
 
-def _paragraphs(organisation: Organisation, rng: random.Random) -> Iterator[str]:
-    sentences = [_filler(one, rng) for one in rng.sample(words()["filler"], _FILLER_SENTENCES)]
-    facts = [fact.statement for fact in organisation.facts_on("text")]
+def _paragraphs(
+    organisation: Organisation, facts: Sequence[Fact], filler: list[str], rng: random.Random
+) -> Iterator[str]:
+    sentences = list(filler)
     for fact in rng.sample(facts, len(facts)):
-        sentences.insert(rng.randrange(1, len(sentences)), fact)
+        sentences.insert(rng.randrange(1, len(sentences)), fact.statement)
     opening = f"{organisation.name} has put together what happened in the past years."
     sentences = [opening, *sentences]
     size = rng.choice((4, 5, 6))

@@ -20,11 +20,11 @@ from arms.corpora.page_demo.sheets import (
     draw_chart_slide,
     draw_picture_page,
     draw_table_page,
-    draw_text_page,
+    draw_text_pages,
     draw_typed_page,
     pdf_file,
 )
-from arms.corpora.page_demo.world import Organisation, PageKind, draw_organisations
+from arms.corpora.page_demo.world import Fact, Organisation, PageKind, draw_organisations
 from arms.corpora.pdf import text_layers
 from arms.corpora.pictures import load_picture
 from arms.progress import Progress, SilentProgress, Task
@@ -32,6 +32,8 @@ from arms.records import Document, Page, Query
 from arms.settings import Settings
 
 SCAN_DPI = 120
+TEXT_PAGES = 2
+"""Of running text, for each organisation."""
 _PDFS = "pdf"
 
 
@@ -39,7 +41,7 @@ class PageDemoSettings(Settings):
     """How large the generated corpus is."""
 
     organisations: int = Field(
-        default=30, ge=1, le=216, description="each has about five pages and 16 questions"
+        default=30, ge=1, le=216, description="each has about six pages and 42 questions"
     )
     seed: int = Field(default=42, description="of names, numbers and places")
 
@@ -51,8 +53,7 @@ class _Sheet:
     file: str
     number: int
     kind: PageKind
-    topic: str | None = None
-    """For a chart: which figure it shows."""
+    facts: tuple[Fact, ...]
 
     @property
     def doc_id(self) -> str:
@@ -107,23 +108,29 @@ def _draw_all(
 
 def _draw_report(folder: Path, organisation: Organisation, rng: random.Random) -> list[_Sheet]:
     name = f"report-{organisation.number:03}"
+    facts = organisation.facts_on("text")
+    parts = [facts[part::TEXT_PAGES] for part in range(TEXT_PAGES)]
     with pdf_file(_pdf(folder, name)) as canvas:
-        draw_text_page(canvas, organisation, rng)
+        draw_text_pages(canvas, organisation, parts, rng)
         draw_table_page(canvas, organisation)
-    return [_Sheet(name, 1, "text"), _Sheet(name, 2, "table")]
+    return [
+        *(_Sheet(name, number, "text", part) for number, part in enumerate(parts, start=1)),
+        _Sheet(name, TEXT_PAGES + 1, "table", organisation.facts_on("table")),
+    ]
 
 
 def _draw_slides(folder: Path, organisation: Organisation, rng: random.Random) -> list[_Sheet]:
     name = f"slides-{organisation.number:03}"
     if not organisation.charts:
         return []
+    sheets = []
     with pdf_file(_pdf(folder, name)) as canvas:
         for number, series in enumerate(organisation.charts, start=1):
             draw_chart_slide(canvas, series, organisation.name, number, rng)
-    return [
-        _Sheet(name, number, "chart", series.topic)
-        for number, series in enumerate(organisation.charts, start=1)
-    ]
+            shown = organisation.facts_on("chart")
+            facts = tuple(fact for fact in shown if fact.topic == series.topic)
+            sheets.append(_Sheet(name, number, "chart", facts))
+    return sheets
 
 
 def _draw_scan(folder: Path, organisation: Organisation, rng: random.Random) -> list[_Sheet]:
@@ -137,7 +144,7 @@ def _draw_scan(folder: Path, organisation: Organisation, rng: random.Random) -> 
     typed.unlink()
     with pdf_file(_pdf(folder, name)) as canvas:
         draw_picture_page(canvas, scan(picture, rng))
-    return [_Sheet(name, 1, "scan")]
+    return [_Sheet(name, 1, "scan", organisation.facts_on("scan"))]
 
 
 def _pdf(folder: Path, name: str) -> Path:
@@ -160,18 +167,17 @@ def _document(folder: Path, sheet: _Sheet) -> Document:
 def _questions(
     organisation: Organisation, sheets: Sequence[_Sheet], seed: int
 ) -> Iterator[tuple[Query, _Sheet]]:
-    """Yield one question for each fact, with the page that states it."""
+    """Yield two questions for each fact, with the page that states it."""
     rng = random.Random(f"questions {seed} {organisation.number}")
     for position, fact in enumerate(organisation.facts):
-        (sheet,) = (
-            one for one in sheets if one.kind == fact.place and one.topic in (None, fact.topic)
-        )
-        text, frame = ask(fact, organisation.style, rng)
-        metadata: dict[str, Any] = {
-            "page_kind": fact.place,
-            "family": fact.family,
-            "answer": fact.value,
-            "frame": f"{organisation.style}.{frame}",
-            "split_group": f"style-{organisation.style}",
-        }
-        yield Query(f"q{organisation.number:03}-{position:02}", text, metadata), sheet
+        (sheet,) = (one for one in sheets if fact in one.facts)
+        for variant, (text, frame) in enumerate(ask(fact, organisation.style, rng)):
+            metadata: dict[str, Any] = {
+                "page_kind": fact.place,
+                "family": fact.family,
+                "answer": fact.value,
+                "frame": f"{organisation.style}.{frame}",
+                "split_group": f"style-{organisation.style}",
+            }
+            query_id = f"q{organisation.number:03}-{position:02}{'ab'[variant]}"
+            yield Query(query_id, text, metadata), sheet

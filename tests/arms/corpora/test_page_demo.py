@@ -66,7 +66,7 @@ def test_every_document_is_a_page_with_a_picture(dataset):
 
 def test_each_question_has_one_page_of_the_stated_kind(dataset):
     kinds = {document.doc_id: document.metadata["page_kind"] for document in dataset.corpus}
-    assert len(dataset.queries) == 21 * SMALL.organisations
+    assert len(dataset.queries) == 42 * SMALL.organisations
     for query in dataset.queries:
         ((doc_id, grade),) = dataset.qrels[query.query_id].items()
         assert (kinds[doc_id], grade) == (query.metadata["page_kind"], 1)
@@ -121,7 +121,7 @@ def test_test_questions_come_in_frames_phrasings_and_of_pages_that_training_neve
     for query in dataset.queries:
         by_split[splits[dataset.name, query.query_id]].append(query)
     assert {name: len(found) for name, found in by_split.items()} == {
-        "train": 63, "val": 21, "test": 21,
+        "train": 126, "val": 42, "test": 42,
     }  # fmt: skip
     for seen, unseen in (("train", "test"), ("train", "val"), ("val", "test")):
         for trait in ("frame", "split_group"):
@@ -137,7 +137,7 @@ def test_no_phrasing_is_shared_by_two_styles():
     families = ("figures", "reasons", "paperwork")
     lists = [topic["asked"] for family in families for topic in words()[family]]
     lists += [*words()["records"]["asked"].values(), words()["records"]["named"]]
-    assert all(len(one) == len(set(one)) == styles() for one in lists)
+    assert all(len(one) == len(set(one)) == 2 * styles() for one in lists)
     frames = [frame for one in words()["frames"] for frame in one]
     assert len(set(frames)) == len(frames)
 
@@ -147,9 +147,11 @@ def test_all_families_and_page_kinds_share_the_frames():
     rng = random.Random(0)
     for organisation in draw_organisations(42, 200):
         for fact in organisation.facts:
-            _, frame = ask(fact, organisation.style, rng)
-            key = (organisation.style, frame)
-            used.setdefault(key, set()).update((fact.family, fact.place))
+            asked = ask(fact, organisation.style, rng)
+            assert len({text for text, _ in asked}) == len({frame for _, frame in asked}) == 2
+            for _, frame in asked:
+                key = (organisation.style, frame)
+                used.setdefault(key, set()).update((fact.family, fact.place))
     assert len(used) == sum(len(one) for one in words()["frames"])
     everything = {*PLACES, *(place for places in PLACES.values() for place in places)}
     assert all(found == everything for found in used.values())
