@@ -55,17 +55,29 @@ def maxsim(
     """
     scores = np.full((len(queries), len(begin) - 1), -np.inf, dtype=np.float32)
     filled = np.flatnonzero(np.diff(begin))
-    matrix = vectors if isinstance(vectors, StreamedVectors) else torch.as_tensor(vectors)
-    products = _Products(matrix.dtype)
+    stored = vectors if isinstance(vectors, StreamedVectors) else HeldVectors(vectors)
+    products = _Products(stored.dtype)
     for place in _query_blocks([len(query) for query in queries]):
         tokens = np.concatenate([queries[one] for one in place])
         starts = np.cumsum([0, *[len(queries[one]) for one in place[:-1]]])
         for units in _unit_blocks(begin, filled, len(tokens)):
             first, last = begin[units[0]], begin[units[-1] + 1]
-            similarity = products(tokens, matrix[first:last])
+            similarity = products(tokens, *stored.block(first, last))
             best = np.maximum.reduceat(similarity, begin[units] - first, axis=1)
             scores[np.array(place)[:, None], units] = np.add.reduceat(best, starts, axis=0)
     return scores
+
+
+class HeldVectors:
+    """Vectors in memory."""
+
+    def __init__(self, vectors: NDArray | torch.Tensor) -> None:
+        self._matrix = torch.as_tensor(vectors)
+        self.dtype = self._matrix.dtype
+
+    def block(self, first: int, last: int) -> tuple[torch.Tensor, None]:
+        """(last − first, d) of them."""
+        return self._matrix[first:last], None
 
 
 class StreamedVectors:
@@ -76,19 +88,30 @@ class StreamedVectors:
         self.dtype = dtype
         """In which products are computed."""
 
-    def __getitem__(self, block: slice) -> torch.Tensor:
-        return torch.from_numpy(self._store.decoded(block.start, block.stop))
+    def block(self, first: int, last: int) -> tuple[torch.Tensor, FloatArray | None]:
+        """(last − first, d) codes and their (last − first,) scales, None where those are 1."""
+        codes, scale = self._store.split(first, last)
+        return torch.from_numpy(codes), None if self._store.header.dtype == "float16" else scale
 
 
 class _Products:
-    """(q, d) and (t, d) → (q, t) inner products as float32, in memory that the next call reuses."""
+    """(q, d), (t, d) and (t,) scales → (q, t) inner products as float32.
+
+    They lie in memory that the next call reuses.
+    """
 
     def __init__(self, dtype: torch.dtype) -> None:
         self._dtype = torch.bfloat16 if dtype == torch.bfloat16 else torch.float32
         self._product = torch.empty(0, dtype=self._dtype)
         self._widened = torch.empty(0)
 
-    def __call__(self, tokens: FloatArray, block: torch.Tensor) -> FloatArray:
+    def __call__(
+        self, tokens: FloatArray, block: torch.Tensor, scale: FloatArray | None = None
+    ) -> FloatArray:
+        products = self._products(tokens, block)
+        return products if scale is None else np.multiply(products, scale, out=products)
+
+    def _products(self, tokens: FloatArray, block: torch.Tensor) -> FloatArray:
         shape = (len(tokens), len(block))
         size = shape[0] * shape[1]
         if size > len(self._product):

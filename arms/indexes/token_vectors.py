@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from arms.atomic import write_json
 from arms.errors import ArmIndexError
-from arms.indexes.vector_storage import STORAGES, Storage, decode, encode, row_type
+from arms.indexes.vector_storage import STORAGES, Storage, decode, encode, row_type, split
 
 FORMAT_VERSION = 1
 HEADER = "token_vectors.json"
@@ -110,6 +110,10 @@ class TokenVectors:
     def decoded(self, first: int, last: int) -> NDArray[np.floating]:
         """(last − first, dimension) consecutive vectors: float16 still mapped, or new float32."""
         return decode(self._rows[first:last], self.header.dtype, self.dimension)
+
+    def split(self, first: int, last: int) -> tuple[NDArray, NDArray[np.float32]]:
+        """Consecutive vectors as codes and scales (:func:`arms.indexes.vector_storage.split`)."""
+        return split(self._rows[first:last], self.header.dtype, self.dimension)
 
 
 def _read_header(folder: Path) -> TokenVectorHeader:

@@ -46,18 +46,29 @@ def encode(vectors: NDArray[np.floating], storage: Storage) -> NDArray:
 
 def decode(rows: NDArray, storage: Storage, dimension: int) -> NDArray[np.floating]:
     """(n,) rows → (n, d) numbers: a view of float16, or new float32."""
+    codes, scale = split(rows, storage, dimension)
     if storage == "float16":
-        numbers: NDArray[np.floating] = rows["numbers"]
-        return numbers
+        return codes
+    vectors: NDArray[np.float32] = codes * scale[:, None]
+    return vectors
+
+
+def split(rows: NDArray, storage: Storage, dimension: int) -> tuple[NDArray, NDArray[np.float32]]:
+    """(n,) rows → (n, d) codes and (n,) scales, whose products are the vectors.
+
+    Codes are float16 or int8, and have few enough digits for bfloat16 to hold those of int8.
+    """
+    if storage == "float16":
+        return rows["numbers"], np.ones(len(rows), dtype=np.float32)
     if storage == "int8":
-        return rows["codes"] * rows["scale"].astype(np.float32)[:, None]
+        return rows["codes"], rows["scale"].astype(np.float32)
     bits = rows["bits"]
     signs = np.take(_signs(), bits, axis=0).reshape(len(rows), 8 * bits.shape[1])[:, :dimension]
-    return signs * np.float32(1 / np.sqrt(dimension))
+    return signs, np.full(len(rows), 1 / np.sqrt(dimension), dtype=np.float32)
 
 
 @lru_cache(maxsize=1)
-def _signs() -> NDArray[np.float32]:
+def _signs() -> NDArray[np.int8]:
     """(256, 8) ±1 of each byte's bits, lowest first."""
     every = np.arange(256, dtype=np.uint8)[:, None]
-    return np.unpackbits(every, axis=1, bitorder="little").astype(np.float32) * 2 - 1
+    return np.unpackbits(every, axis=1, bitorder="little").astype(np.int8) * 2 - 1

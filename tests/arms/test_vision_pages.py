@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,14 @@ pytest.importorskip("colpali_engine")
 from arms.arm import ArmSpec
 from arms.catalogue import build_arm, open_arm
 from arms.contract import QUERIES, ArmContract, contract_corpus
-from arms.corpora.corpus import MemoryCorpus
+from arms.corpora.beir import write_beir
+from arms.corpora.corpus import Dataset, MemoryCorpus
 from arms.encoders.resolve import resolve
 from arms.encoders.vision_model import load_vision_model, model_class_of
 from arms.encoders.vision_pages import VisionPages, laid_on_white
 from arms.errors import SettingsError
 from arms.indexes.folder import read_record
-from arms.records import Document, Page, Unit
+from arms.records import Document, Page, Query, Unit
 from tests.arms.pages import document
 from tests.arms.tiny_vision import save_tiny
 
@@ -301,19 +303,16 @@ class TestRerank(VisionContract):
 @pytest.mark.slow
 def test_the_whole_command_line_on_a_saved_colqwen(checkpoints, tmp_path):
     """l2r index, oracle, train, report on pictures alone; nothing of it knows that it is tiny."""
-    data = tmp_path / "pages"
-    (data / "qrels").mkdir(parents=True)
-    made = [document(one.doc_id, one.title, one.text, data) for one in contract_corpus()]
-    rows = [
-        {"_id": one.doc_id, "title": "", "text": "", "image": one.pages[0].path.name}
-        for one in made
+    (tmp_path / "drawn").mkdir()
+    made = [
+        document(one.doc_id, one.title, one.text, tmp_path / "drawn") for one in contract_corpus()
     ]
-    queries = [{"_id": f"q{n}", "text": f"{text} {n}"} for n in range(5) for text in QUERIES]
-    queries = [{**one, "_id": f"q{n}"} for n, one in enumerate(queries)]
-    _write_lines(data / "corpus.jsonl", rows)
-    _write_lines(data / "queries.jsonl", queries)
-    judged = "".join(f"q{n}\t{made[n % 10].doc_id}\t1\n" for n in range(len(queries)))
-    (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
+    texts = [f"{text} {n}" for n in range(5) for text in QUERIES]
+    queries = tuple(Query(f"q{n}", text) for n, text in enumerate(texts))
+    qrels = {f"q{n}": {made[n % 10].doc_id: 1} for n in range(len(texts))}
+    data = tmp_path / "pages"
+    pictures = [replace(one, pages=one.pages[:1]) for one in made]  # a folder's pictures are single
+    write_beir(Dataset("pages", MemoryCorpus("pages", pictures), queries, qrels), data)
     late, dense = (str(checkpoints(one)) for one in ("ColQwen2_5", "BiQwen2_5"))
     run = {
         "corpus": str(data),
@@ -342,7 +341,3 @@ def test_the_whole_command_line_on_a_saved_colqwen(checkpoints, tmp_path):
         assert done.returncode == 0, done.stderr[-2000:]
     report = (tmp_path / "run" / "report" / "report.md").read_text()
     assert "mm_rerank" in report
-
-
-def _write_lines(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
