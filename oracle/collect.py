@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ from arms.records import Ranking
 from oracle.latency_model import predict_latency_ms
 from oracle.plan import OracleJob, Unit
 from oracle.quality import query_quality
-from oracle.tables import LATENCY_UNIT_SCHEMA, RANK_UNIT_SCHEMA, damage_of
+from oracle.tables import LATENCY_UNIT_SCHEMA, MEMORY_BYTES, RANK_UNIT_SCHEMA, damage_of
 
 FloatArray = NDArray[np.float64]
 TIMES = ("latency_ms", "latency_iqr_ms", "encode_ms", "search_ms", "rerank_ms")
@@ -87,12 +88,21 @@ def collect(
 
 def made_on(job: OracleJob, units: Sequence[Unit]) -> list[str]:
     """Return, as JSON, every hardware and thread count that latencies were measured with."""
-    written = set()
+    return sorted({_noted(job, unit, "made_on") for unit in units if unit.kind == "latency"})
+
+
+def memory_bytes(job: OracleJob, units: Sequence[Unit], dataset: str) -> dict[str, int]:
+    """Return the bytes of memory that each opened arm held while it was timed, where noted."""
+    held: dict[str, int] = {}
     for unit in units:
-        if unit.kind == "latency":
-            metadata = pq.read_schema(unit.path(job.labels_folder)).metadata or {}
-            written.add(metadata.get(b"made_on", b"{}").decode("utf-8"))
-    return sorted(written)
+        if unit.kind == "latency" and unit.dataset == dataset:
+            held |= json.loads(_noted(job, unit, MEMORY_BYTES))
+    return held
+
+
+def _noted(job: OracleJob, unit: Unit, key: str) -> str:
+    metadata = pq.read_schema(unit.path(job.labels_folder)).metadata or {}
+    return metadata.get(key.encode(), b"{}").decode("utf-8")
 
 
 def _read(job: OracleJob, units: Sequence[Unit], schema: pa.Schema) -> pa.Table:

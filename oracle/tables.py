@@ -66,6 +66,9 @@ RANK_UNIT_SCHEMA = pa.schema(
         ("scores", pa.list_(pa.float64())),
     ]
 )
+MEMORY_BYTES = "memory_bytes"
+"""Metadata of a latency unit: JSON, arm → bytes that its opened index holds in memory."""
+
 LATENCY_UNIT_SCHEMA = pa.schema(
     [
         ("query_id", pa.string()),

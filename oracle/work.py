@@ -14,7 +14,7 @@ from oracle.hardware import fixed_threads, hardware, resolve_threads
 from oracle.latency import STAGES, Timing, time_queries, warm_up
 from oracle.outcome import Outcome, rank_queries
 from oracle.plan import OracleJob, Unit
-from oracle.tables import LATENCY_UNIT_SCHEMA, RANK_UNIT_SCHEMA, write_table
+from oracle.tables import LATENCY_UNIT_SCHEMA, MEMORY_BYTES, RANK_UNIT_SCHEMA, write_table
 
 Advance = Callable[[int], None]
 
@@ -119,7 +119,8 @@ def _run_latency(
             advance=advance,
         )
     made_on = json.dumps({**hardware(), "threads": threads}, sort_keys=True)
-    schema = LATENCY_UNIT_SCHEMA.with_metadata({"made_on": made_on})
+    held = json.dumps({name: arm.memory_bytes() for name, arm in arms.items()}, sort_keys=True)
+    schema = LATENCY_UNIT_SCHEMA.with_metadata({"made_on": made_on, MEMORY_BYTES: held})
     write_table(path, _latency_table(timings), schema)
 
 

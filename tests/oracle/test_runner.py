@@ -328,3 +328,13 @@ def test_every_problem_is_told_before_anything_runs(suite, folders):
         oracle([], folders)
     with pytest.raises(SettingsError, match="there is no arm"):
         oracle(suite, folders, [])
+
+
+def test_the_manifest_says_what_each_opened_arm_holds_in_memory(suite, folders, monkeypatch):
+    monkeypatch.setattr(PipelineArm, "memory_bytes", lambda arm: 10 * len(arm.doc_ids))
+    oracle(suite, folders)
+    manifest = json.loads((folders[1] / "manifest.json").read_text())
+    arms = manifest["datasets"]["beta"]["arms"]
+    assert {name: entry["index"]["memory_bytes"] for name, entry in arms.items()} == {
+        "fake": 80, "fake_b": 80, "fake_late": 80, "fake_none": 80
+    }  # fmt: skip
