@@ -58,11 +58,12 @@ class Resamples:
             drawn = generator.integers(0, n_queries, size=n_queries)
             row[:] = np.bincount(drawn, minlength=n_queries)
 
-    def means(self, values: FloatArray) -> FloatArray:
+    def means(self, values: FloatArray, rows: NDArray[np.intp] | None = None) -> FloatArray:
         """Mean of every column in every resample, NaN queries left out.
 
         Args:
             values: (n_queries, K); NaN where a query doesn't take part.
+            rows: the queries that ``values`` is about, where it isn't about all.
 
         Returns:
             (n_resamples, K); NaN where a resample drew no query that takes part.
@@ -70,18 +71,22 @@ class Resamples:
         first, column_of = _distinct(values)
         finite = np.isfinite(values[:, first])
         first_mask, mask_of = _distinct(finite)
-        drawn = self.sums(finite[:, first_mask].astype(self.precision))[:, mask_of]
+        drawn = self.sums(finite[:, first_mask].astype(self.precision), rows)[:, mask_of]
         filled = np.where(finite, values[:, first], 0.0)
-        sums = self.sums(filled.astype(self.precision))
+        sums = self.sums(filled.astype(self.precision), rows)
         means = np.full(sums.shape, np.nan)
         np.divide(sums, drawn, out=means, where=drawn > 0)
         return means[:, column_of]
 
-    def sums(self, columns: NDArray[Any]) -> FloatArray:
-        """(n_resamples, K) sum of every column of ``columns`` (n_queries, K) in every resample."""
+    def sums(self, columns: NDArray[Any], rows: NDArray[np.intp] | None = None) -> FloatArray:
+        """(n_resamples, K) sum of every column of ``columns`` (n_queries, K) in every resample.
+
+        ``columns`` may be about some queries only: then ``rows`` says about which.
+        """
         sums = np.empty((len(self._counts), columns.shape[1]))
         for begin in range(0, len(self._counts), self._block):
-            weights = self._counts[begin : begin + self._block].astype(columns.dtype)
+            counts = self._counts[begin : begin + self._block]
+            weights = (counts if rows is None else counts[:, rows]).astype(columns.dtype)
             sums[begin : begin + self._block] = weights @ columns
         return sums
 
@@ -112,15 +117,22 @@ def interval(replicates: FloatArray, confidence: float) -> tuple[float | None, f
     return float(low), float(high)
 
 
-def estimate_means(values: FloatArray, resamples: Resamples, confidence: float) -> list[Estimate]:
+def estimate_means(
+    values: FloatArray,
+    resamples: Resamples,
+    confidence: float,
+    rows: NDArray[np.intp] | None = None,
+) -> list[Estimate]:
     """Estimate the mean of each column of ``values`` (n_queries, K), NaN queries left out.
+
+    ``values`` may be about some queries only: then ``rows`` says about which.
 
     Give differences as columns to compare two policies on the queries that both have: NaN on
     either side leaves the query out of both.
     """
     if not values.shape[1]:
         return []
-    replicates = resamples.means(values)
+    replicates = resamples.means(values, rows)
     taking_part = np.isfinite(values).sum(axis=0)
     sums = np.where(np.isfinite(values), values, 0.0).sum(axis=0)
     estimates = []

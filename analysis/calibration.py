@@ -76,15 +76,12 @@ def calibration(
     for outcome in outcomes:
         groups = _bins(outcome) if per_query else _arms(outcome, expected)
         observed = outcome.values(outcome.evaluation.primary_measure)
-        columns = [np.where(members, observed, np.nan) for *_, members in groups]
-        if not columns:
-            continue
-        estimates = estimate_means(np.stack(columns, axis=1), resamples, confidence)
-        points += [
-            CalibrationPoint(outcome.policy, outcome.lam, name, predicted, estimate)
-            for (name, predicted, _), estimate in zip(groups, estimates, strict=True)
-            if estimate.n
-        ]
+        for name, predicted, members in groups:
+            rows = np.flatnonzero(members & np.isfinite(observed))
+            (estimate,) = estimate_means(observed[rows, None], resamples, confidence, rows)
+            if estimate.n:
+                point = CalibrationPoint(outcome.policy, outcome.lam, name, predicted, estimate)
+                points.append(point)
     return Calibration(per_query, tuple(points)) if points else None
 
 

@@ -92,8 +92,9 @@ def group_means(
     """Mean of each of K columns (N,) in each of G groups, NaN left out: K lists of G estimates."""
     if not columns:
         return []
-    inside = [grouping.codes == code for code in range(len(grouping.groups))]
-    masked = [np.where(members, column, np.nan) for column in columns for members in inside]
-    flat = estimate_means(np.stack(masked, axis=1), resamples, confidence)
-    size = len(inside)
-    return [flat[i * size : (i + 1) * size] for i in range(len(columns))]
+    values = np.stack(columns, axis=1)
+    by_group = []
+    for code in range(len(grouping.groups)):
+        rows = np.flatnonzero(grouping.codes == code)
+        by_group.append(estimate_means(values[rows], resamples, confidence, rows))
+    return [list(of_column) for of_column in zip(*by_group, strict=True)]

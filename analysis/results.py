@@ -43,6 +43,7 @@ class EvaluationResults:
     areas: FrontierAreas | None
     """None where all operating points are equally fast."""
     significance: Significance
+    """Of the fixed test split; empty for folds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,30 +100,40 @@ def compute_results(
             f"none of the {len(test_rows)} test queries can be evaluated (an arm failed on each, "
             "or the split is empty); a report needs at least one: add queries, or rerun l2r oracle"
         )
-    fold_rows = decided.label_rows(FOLDS)
-    folds = scored(fold_rows, FOLDS, "exclude") if len(fold_rows) else None
     failed = test.evaluation.failed_queries
     shown_lams = tuple(lam for lam in settings.lams if lam in lams) or lams
-    resamples = Resamples(len(test.evaluation), settings.n_resamples, settings.seed)
+    known = beside(router) if beside else BesideLabels()
+    evaluated, looked_into = _test_split(labels, test, router, shown_lams, known, settings)
+    fold_rows = decided.label_rows(FOLDS)  # after the test split: each holds its own resamples
+    folds = scored(fold_rows, FOLDS, "exclude") if len(fold_rows) else None
     return Results(
         labels=labels,
         settings=settings,
         router=router,
         lams=lams,
         shown_lams=shown_lams,
-        test=_evaluate(test, router, resamples, settings.confidence),
+        test=evaluated,
         folds=_folds(folds, router, settings),
         worst_case=tuple(summarise(scored(test_rows, TEST, "worst"))[0]) if failed else (),
-        details=details(
-            labels,
-            test,
-            router,
-            shown_lams,
-            beside(router) if beside else BesideLabels(),
-            resamples,
-            settings.confidence,
-        ),
+        details=looked_into,
         notes=(*notes, *decided.notes, *test.notes),
+    )
+
+
+def _test_split(
+    labels: Labels,
+    scores: Scores,
+    router: str,
+    shown_lams: Sequence[float],
+    known: BesideLabels,
+    settings: ReportSettings,
+) -> tuple[EvaluationResults, Details]:
+    resamples = Resamples(len(scores.evaluation), settings.n_resamples, settings.seed)
+    confidence = settings.confidence
+    tested = significance(scores, router)
+    return (
+        _evaluate(scores, router, resamples, confidence, tested),
+        details(labels, scores, router, shown_lams, known, resamples, confidence),
     )
 
 
@@ -130,7 +141,8 @@ def _folds(folds: Scores | None, router: str, settings: ReportSettings) -> Evalu
     if folds is None or not len(folds.evaluation):
         return None
     resamples = Resamples(len(folds.evaluation), settings.n_resamples, settings.seed)
-    return _evaluate(folds, router, resamples, settings.confidence)
+    untested = Significance((), ())  # a fold's model differs from the next one's
+    return _evaluate(folds, router, resamples, settings.confidence, untested)
 
 
 def _router_of(decided: Decided, settings: ReportSettings) -> str:
@@ -194,7 +206,11 @@ def _that_differ(hindsight: list[Outcome], others: list[Outcome]) -> list[Outcom
 
 
 def _evaluate(
-    scores: Scores, router: str, resamples: Resamples, confidence: float
+    scores: Scores,
+    router: str,
+    resamples: Resamples,
+    confidence: float,
+    tested: Significance,
 ) -> EvaluationResults:
     means = MeanTable(scores, resamples, confidence)
     summaries, per_dataset = summarise(scores)
@@ -207,5 +223,5 @@ def _evaluate(
         claims=tuple(claims(means)),
         shares=tuple(routing_shares(scores)),
         areas=frontier_areas(means, router),
-        significance=significance(scores, router),
+        significance=tested,
     )
