@@ -161,12 +161,28 @@ def rescore(query: FloatArray, store: TokenVectors, units: NDArray[np.integer]) 
     A product's last digits depend on where in a block a unit stands. Units that score within that
     noise of one another are scored again, each alone, so that equal texts tie to the last bit.
     """
+    return _settled(query, store, units, _scored(query, store, units))
+
+
+def _scored(query: FloatArray, store: TokenVectors, units: NDArray[np.integer]) -> FloatArray:
+    """(n,) MaxSim in float32, in blocks."""
     scores = np.full(len(units), -np.inf, dtype=np.float32)
     for place in _rescore_blocks(store, units):
         scores[place] = maxsim([query], *_gather(store, units[place].tolist()))[0]
-    for place in _near_ties(scores, noise=5e-7 * len(query)).tolist():
+    return scores
+
+
+def _settled(
+    query: FloatArray, store: TokenVectors, units: NDArray[np.integer], scores: FloatArray
+) -> FloatArray:
+    for place in _near_ties(scores, _noise(query)).tolist():
         scores[place] = _alone(query, store.of(int(units[place])))
     return scores
+
+
+def _noise(query: FloatArray) -> float:
+    """How far float32 scores of equal units may stray from one another."""
+    return 5e-7 * len(query)
 
 
 def _rescore_blocks(store: TokenVectors, units: NDArray[np.integer]) -> Iterator[NDArray[np.intp]]:
@@ -243,7 +259,21 @@ class ExactIndex:
         kth = np.partition(documents, cut)[cut]
         margin = 2 * _ERROR_PER_TOKEN[self._dtype] * len(query)
         units = np.flatnonzero((coarse >= kth - margin) & np.isfinite(coarse))
-        return top_documents(rescore(query, self._store, units), units, table, k)
+        scores = _scored(query, self._store, units)
+        # Settling near-ties takes long, and counts only among those that can still be in the top.
+        near = scores >= _kth_document(scores, table.rows_of_units(units), k) - 3 * _noise(query)
+        units = units[near]
+        return top_documents(_settled(query, self._store, units, scores[near]), units, table, k)
+
+
+def _kth_document(scores: FloatArray, rows: NDArray[np.integer], k: int) -> float:
+    """The k-th best document's score, where (n,) units of (n,) documents score so; else −inf."""
+    distinct, place = np.unique(rows, return_inverse=True)
+    if len(distinct) < k:
+        return -np.inf
+    best = np.full(len(distinct), -np.inf, dtype=np.float32)
+    np.maximum.at(best, place, scores)
+    return float(np.partition(best, len(best) - k)[len(best) - k])
 
 
 def _copied(store: TokenVectors, dtype: torch.dtype) -> torch.Tensor:

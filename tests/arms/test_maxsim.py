@@ -164,6 +164,30 @@ def test_the_exact_index_is_exact_in_either_type(tmp_path, dtype, units_each):
         np.testing.assert_allclose(ranking.scores, of_document[expected], atol=1e-5)
 
 
+@pytest.mark.parametrize("units_each", [1, 2])
+def test_many_ties_across_the_cut_cost_few_single_scores(tmp_path, monkeypatch, units_each):
+    """200 documents of equal or nearly equal score: ties still break by id at any k."""
+    generator = np.random.default_rng(3)
+    twin, worse = unit_vectors(generator, 5, 64), unit_vectors(generator, 5, 64)
+    n_documents = 200
+    documents = [twin if n % 2 else worse for n in range(n_documents) for _ in range(units_each)]
+    table, ids = table_of(tmp_path / "table", n_documents, units_each)
+    index = ExactIndex(store_of(tmp_path / "tokens", documents))
+    alone = []
+    monkeypatch.setattr(
+        module, "_alone", lambda q, v, f=module._alone: (alone.append(1), f(q, v))[1]
+    )
+    for query in (unit_vectors(generator, 4, 64), twin):
+        ranks_twin = naive(query, [twin])[0] > naive(query, [worse])[0]
+        best = sorted(one for n, one in enumerate(ids) if n % 2 == ranks_twin)
+        for k in (1, 7, 100):
+            alone.clear()
+            (found,) = index.rank([query], table, k)
+            assert list(found.doc_ids) == best[:k]
+            assert len(set(found.scores)) == 1
+            assert len(alone) <= units_each * n_documents // 2  # none of the other half
+
+
 def test_bfloat16_alone_would_swap_them():
     """The test above can fail: without the second pass these scores come in another order."""
     generator = np.random.default_rng(2)
