@@ -46,7 +46,7 @@ def _wide(
         )
         for policy, lam in series
     ]
-    rows = tuple(
+    rows: tuple[Row, ...] = tuple(
         (group, int(n), *(cells.get((group, policy, lam)) for policy, lam in series))
         for group, n in zip(counts.groups, counts.counts, strict=True)
     )
@@ -61,7 +61,7 @@ def reward_map_table(one: RewardMap, name: str) -> Table:
         Column("n", "queries", "count"),
         *(Column(f"reward_{arm}", arm, "quality") for arm in one.arms),
     )
-    rows = tuple(
+    rows: tuple[Row, ...] = tuple(
         (arm, int(n), *map(float, rewards))
         for arm, n, rewards in zip(one.arms, one.counts, one.rewards, strict=True)
         if n
@@ -111,7 +111,7 @@ def agreement_table(results: Results) -> Table:
         Column("arm", "arm"),
         *(Column(f"agrees_{arm}", arm, "share") for arm in found.arms),
     )
-    rows = tuple(
+    rows: tuple[Row, ...] = tuple(
         (arm, *map(float, shares)) for arm, shares in zip(found.arms, found.agreement, strict=True)
     )
     title = "Agreement: share of queries that both arms answer, or neither"

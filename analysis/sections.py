@@ -107,7 +107,7 @@ def _claim(results: Results) -> Section:
 
 def _frontier(results: Results, figures: Mapping[str, FigureEntry]) -> Section:
     areas = areas_table(results)
-    paragraphs = ("λ and frontier are read off the same test queries.",)
+    paragraphs: tuple[str, ...] = ("λ and frontier are read off the same test queries.",)
     if areas is None:
         paragraphs += ("Hypervolume isn't defined: all operating points are equally fast.",)
     tables = (*((areas,) if areas else ()), points_table(results))

@@ -100,7 +100,7 @@ def main_table(results: Results) -> Table:
 
 def _main_metrics(measures: tuple[str, ...]) -> list[tuple[str, str, Kind]]:
     return [
-        *((measure, measure_title(measure), "quality") for measure in measures),  # type: ignore[list-item]
+        *((measure, measure_title(measure), "quality") for measure in measures),
         (LATENCY, "mean ms", "ms"),
         (P95, "P95 ms", "ms"),
     ]
