@@ -102,7 +102,7 @@ def _on_hub(encoder_id: str) -> tuple[str, str]:
     try:
         cached = [hub.try_to_load_from_cache(encoder_id, name) for name in _CONFIGS]
         folder = next((Path(one).parent for one in cached if isinstance(one, str)), None)
-        commit = _commit(encoder_id, folder and folder.name)
+        commit = _commit(encoder_id, folder.name if folder else None)
     except (HFValidationError, HfHubHTTPError, httpx.HTTPError, OSError) as error:
         if folder is not None:
             return str(folder), folder.name
