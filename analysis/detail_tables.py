@@ -157,7 +157,7 @@ def calibration_table(results: Results) -> Table | None:
 
 def lost_table(results: Results) -> Table:
     """The queries on which the router lost most."""
-    has_text = results.labels.texts is not None
+    has_text = results.labels.texts is not None and results.settings.query_text
     columns = (
         Column("dataset", "dataset"),
         Column("query_id", "query id"),
@@ -167,7 +167,14 @@ def lost_table(results: Results) -> Table:
         Column("best", "oracle chose"),
     )
     rows = tuple(
-        (one.dataset, one.query_id, _cut(one.text), one.regret, one.chosen, one.best)
+        (
+            one.dataset,
+            one.query_id,
+            _cut(one.text) if has_text else "",
+            one.regret,
+            one.chosen,
+            one.best,
+        )
         for one in results.details.lost
     )
     return Table(
@@ -176,7 +183,7 @@ def lost_table(results: Results) -> Table:
         columns,
         rows,
         rows,
-        note="" if has_text else "These labels hold no query text, so ids stand alone.",
+        note="" if has_text else "The text of queries is left out, so ids stand alone.",
     )
 
 

@@ -25,6 +25,10 @@ class ReportSettings(Settings):
         description="arms whose latencies are summed to normalise latency in every policy's "
         "reward; default: the arms a router may choose",
     )
+    query_text: bool = Field(
+        default=True,
+        description="print the text of queries; false where its licence forbids it: ids stay",
+    )
     n_resamples: int = Field(default=2000, ge=100, description="bootstrap resamples of queries")
     confidence: float = Field(default=0.95, gt=0.0, lt=1.0, description="of the intervals")
     seed: int = Field(default=42, description="of the bootstrap")

@@ -200,6 +200,18 @@ def test_sections_about_pages_appear_only_where_labels_know_of_pages(tmp_path, r
     assert groups.groups == ("chart", "table")
 
 
+def test_query_text_is_printed_unless_the_settings_forbid_it(tmp_path):
+    labels_folder, router_folder = write_suite(tmp_path, make_world(n=100), folds=0)
+    add_columns(labels_folder, text=[f"secret words {i}" for i in range(100)])
+    shown = write_report(labels_folder, router_folder, tmp_path / "shown", SETTINGS)
+    assert "secret words" in shown.html.read_text()
+    kept = ReportSettings(n_resamples=100, query_text=False)
+    hidden = write_report(labels_folder, router_folder, tmp_path / "hidden", kept).folder
+    for path in hidden.iterdir():
+        assert b"secret" not in path.read_bytes(), path.name
+    assert (hidden / "regret_by_length.csv").is_file()
+
+
 def compute_facts(folder):
     from oracle.labels import read_labels
 
