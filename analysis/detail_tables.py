@@ -10,7 +10,7 @@ from analysis.losses import FoundDocuments, LostQuery
 from analysis.results import Results
 from analysis.reward_map import RewardMap
 from analysis.roles import title_of
-from analysis.table import Cell, Column, Kind, Row, Table, write_number
+from analysis.table import Cell, Column, Row, Table, write_number
 
 _LONGEST_QUERY = 160
 
@@ -20,37 +20,44 @@ def group_quality_table(results: Results, grouping: str, name: str) -> Table:
     means = [one for one in results.details.group_quality if one.grouping == grouping]
     measure = results.labels.primary_measure
     title = f"{measure} by {grouping} at λ = {results.details.lost_lam:g}"
-    return _wide(name, title, grouping, means, "quality", results)
+    note = "Over the queries that every arm has, counted as n. "
+    return _wide(name, title, grouping, means, results, note)
 
 
 def group_regret_table(results: Results, grouping: str, name: str) -> Table:
     """Regret of the router and the best static arm in each group, at every shown λ."""
     means = [one for one in results.details.group_regret if one.grouping == grouping]
-    return _wide(name, f"Regret by {grouping}", grouping, means, "quality", results)
+    return _wide(name, f"Regret by {grouping}", grouping, means, results)
 
 
 def _wide(
-    name: str, title: str, scope: str, means: Sequence[GroupMean], kind: Kind, results: Results
+    name: str,
+    title: str,
+    scope: str,
+    means: Sequence[GroupMean],
+    results: Results,
+    note: str = "",
 ) -> Table:
     """One row a group, one column per policy and λ, with intervals."""
     cells = {(one.group, one.policy, one.lam): one.estimate for one in means}
     series = list(dict.fromkeys((one.policy, one.lam) for one in means))
     one_lam = len({lam for _, lam in series}) == 1
-    counts = results.details.groupings[scope]
+    groups = results.details.groupings[scope].groups
     columns = [Column("group", scope), Column("n", "n", "count")]
     columns += [
         Column(
             policy if one_lam else f"{policy}_lam_{lam:g}",
             title_of(policy) if one_lam else f"{title_of(policy)}, λ = {lam:g}",
-            kind,
+            "quality",
         )
         for policy, lam in series
     ]
     rows: tuple[Row, ...] = tuple(
-        (group, int(n), *(cells.get((group, policy, lam)) for policy, lam in series))
-        for group, n in zip(counts.groups, counts.counts, strict=True)
+        (group, max(one.n for one in own), *own)
+        for group in groups
+        if (own := [cells[group, policy, lam] for policy, lam in series])
     )
-    note = f"Brackets: bootstrap intervals of {results.settings.confidence:.0%}."
+    note += f"Brackets: bootstrap intervals of {results.settings.confidence:.0%}."
     return Table(name, title, tuple(columns), rows, rows, note)
 
 

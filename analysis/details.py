@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from analysis.agreement import Agreement, arm_agreement
 from analysis.bootstrap import Estimate, Resamples
 from analysis.calibration import Calibration, Expected, calibration
@@ -50,7 +52,10 @@ class Details:
 
     groupings: Mapping[str, Grouping]
     group_quality: tuple[GroupMean, ...]
-    """By visual density and kind of page, where labels know them, at the first shown λ."""
+    """By visual density and kind of page, where labels know them, at the first shown λ.
+
+    Over the queries that every arm has: else arms would be compared on other collections.
+    """
     group_regret: tuple[GroupMean, ...]
     """Of the router and the best static arm, by every grouping, at every shown λ."""
     group_shares: Mapping[str, tuple[RoutingShare, ...]]
@@ -111,7 +116,8 @@ def _quality(
         for one in scores.at(lam)
         if role_of(one.policy) == "static" or one.policy in (router, ORACLE_ROUTER_ARMS)
     ]
-    columns = [one.values(measure) for one in outcomes]
+    everywhere = np.logical_and.reduce([one.evaluated for one in outcomes])
+    columns = [np.where(everywhere, one.values(measure), np.nan) for one in outcomes]
     return _means_in(groupings, outcomes, columns, resamples, confidence)
 
 

@@ -127,7 +127,7 @@ def _detail_figures(results: Results) -> Iterator[Planned]:
             FigureEntry(
                 DENSITY_QUALITY,
                 f"Mean {measure} by visual density of the relevant pages, at "
-                f"λ = {found.lost_lam:g}.",
+                f"λ = {found.lost_lam:g}, over the queries that every arm has.",
             ),
             partial(draw_group_quality, results, DENSITY),
         )

@@ -40,8 +40,8 @@ def draw_group_quality(results: Results, grouping: str) -> Figure:
             color=INK if main else PALETTE[i % len(PALETTE)],
             label=title_of(policy),
         )
-    names = [f"{name}\nn = {n:,}" for name, n in zip(groups.groups, groups.counts, strict=True)]
-    axes.set_xticks(places, names)
+    n_of = {one.group: one.estimate.n for one in means}  # the same for every policy
+    axes.set_xticks(places, [f"{name}\nn = {n_of.get(name, 0):,}" for name in groups.groups])
     axes.set_xlabel(grouping)
     axes.set_ylabel(f"mean {results.labels.primary_measure}")
     axes.grid(alpha=0.25, linewidth=0.6, axis="y")

@@ -141,7 +141,7 @@ def _folds(folds: Scores | None, router: str, settings: ReportSettings) -> Evalu
     if folds is None or not len(folds.evaluation):
         return None
     resamples = Resamples(len(folds.evaluation), settings.n_resamples, settings.seed)
-    untested = Significance((), ())  # a fold's model differs from the next one's
+    untested = Significance((), {})  # a fold's model differs from the next one's
     return _evaluate(folds, router, resamples, settings.confidence, untested)
 
 

@@ -22,6 +22,7 @@ from analysis.frontier_tables import areas_table, points_table, significance_tab
 from analysis.headline import arm_answers, headline
 from analysis.losses import FoundDocuments
 from analysis.results import Results
+from analysis.roles import title_of
 from analysis.summary import MACRO, MICRO
 from analysis.summary_tables import (
     arms_main_table,
@@ -153,8 +154,16 @@ def _main(results: Results) -> Section:
 
 
 def _significance(results: Results) -> Section:
-    found = results.test.significance
-    paragraphs = list(found.refusals)
+    missing = results.test.significance.missing
+    n = len(results.test.scores.evaluation)
+    named = ", ".join(f"{title_of(policy)} ({count:,})" for policy, count in missing.items())
+    paragraphs = []
+    if missing:
+        paragraphs.append(
+            f"Excluded, as a dataset lacks them and a missing result isn't a 0: {named}. In "
+            f"brackets: queries without a result, of {n:,}. The claim's table compares each over "
+            "the queries it has."
+        )
     if results.test.scores.evaluation.failed_queries:
         paragraphs.append("Queries on which an arm failed are left out for all arms.")
     return Section("Significance", tuple(paragraphs), tables=(significance_table(results),))

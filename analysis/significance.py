@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from analysis.outcomes import LATENCY, Outcome, Scores
 from analysis.paired_test import PairedTest, holm, paired_test
-from analysis.roles import BEST_STATIC_ON_TEST, role_of, title_of
+from analysis.roles import BEST_STATIC_ON_TEST, role_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class Significance:
     """All planned comparisons, and those that were refused."""
 
     tests: tuple[TestedDifference, ...]
-    refusals: tuple[str, ...]
-    """One sentence per policy that lacks results, by name."""
+    missing: Mapping[str, int]
+    """Policy that was refused → queries on which it has no result."""
 
 
 def significance(scores: Scores, router: str) -> Significance:
@@ -38,7 +39,7 @@ def significance(scores: Scores, router: str) -> Significance:
     name. Queries on which an arm failed have already left the evaluation for all arms.
     """
     planned: list[tuple[Outcome, Outcome]] = []
-    refusals: dict[str, str] = {}
+    missing: dict[str, int] = {}
     for lam in scores.lams:
         ours = scores.get(router, lam)
         for theirs in scores.at(lam) if ours is not None else ():
@@ -49,20 +50,11 @@ def significance(scores: Scores, router: str) -> Significance:
             if incomplete is None:
                 planned.append((ours, theirs))
             else:
-                refusals.setdefault(incomplete.policy, _refusal(incomplete))
+                missing[incomplete.policy] = int((~incomplete.evaluated).sum())
     tests: list[TestedDifference] = []
     for metric in (scores.evaluation.primary_measure, LATENCY):
         tests += _corrected([_test(ours, theirs, metric) for ours, theirs in planned])
-    return Significance(tuple(tests), tuple(refusals.values()))
-
-
-def _refusal(outcome: Outcome) -> str:
-    n = len(outcome.evaluation)
-    missing = n - int(outcome.evaluated.sum())
-    return (
-        f"{title_of(outcome.policy)} is excluded: it has no result on {missing:,} of the {n:,} "
-        "queries (a dataset lacks the arm), and a missing result isn't a 0."
-    )
+    return Significance(tuple(tests), missing)
 
 
 def _test(ours: Outcome, theirs: Outcome, metric: str) -> TestedDifference:

@@ -275,3 +275,14 @@ def test_storage_is_read_from_either_place(tmp_path):
     assert "## Storage and memory" in text
     assert "| bm25 | 1 | 50 | 2.00 | – | 2.00 | 25.0 | – |" in text
     assert json.loads((labels_folder / "manifest.json").read_text())["indexes"]
+
+
+def test_arms_are_compared_by_density_on_the_queries_that_all_have(tmp_path):
+    world = make_world(n=120, test_share=1.0)
+    world.status = np.full(world.quality.shape, "ok", dtype=object)
+    world.status[np.array(world.datasets) == "claims", 2] = "skipped"
+    labels_folder, _ = write_suite(tmp_path, world, folds=0)
+    add_columns(labels_folder, visual_density=np.full(120, 0.5))
+    results = compute_facts(labels_folder)
+    n = sum(name != "claims" for name in world.datasets)
+    assert {one.estimate.n for one in results.details.group_quality} == {n}
