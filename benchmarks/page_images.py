@@ -189,26 +189,36 @@ def search_figures() -> dict[str, float]:
 
 
 def loss_figures(runs: Sequence[Path]) -> dict[str, float]:
-    """The largest loss of any dataset, and each one's."""
-    figures: dict[str, float] = {}
-    by_storage: dict[str, list[float]] = {"int8": [], "binary": []}
+    """Each index's quality and losses; those of earlier measurements stay."""
+    figures = {key: one for key, one in _last().items() if ":" in key}
     for run_file in runs:
         for name, quality in losses(run_file):
             print(name, {key: round(one, 4) for key, one in quality.items()}, flush=True)
             figures[f"float16_ndcg5:{name}"] = round(quality["float16"], 4)
-            for storage, found in by_storage.items():
-                found.append(relative_loss(quality, storage))
-                figures[f"{storage}_relative_loss:{name}"] = round(found[-1], 5)
-    for storage, found in by_storage.items():
-        if found:
-            figures[f"{storage}_relative_loss"] = round(max(found), 5)
-            figures[f"{storage}_relative_loss_mean"] = round(float(np.mean(found)), 5)
+            for storage in ("int8", "binary"):
+                loss = round(relative_loss(quality, storage), 5)
+                figures[f"{storage}_relative_loss:{name}"] = loss
+    for storage in ("int8", "binary"):
+        each = [one for key, one in figures.items() if key.startswith(f"{storage}_relative_loss:")]
+        if each:
+            figures[f"{storage}_relative_loss"] = max(each)
+            figures[f"{storage}_relative_loss_mean"] = round(float(np.mean(each)), 5)
     return figures
+
+
+def _last() -> dict[str, float]:
+    """The figures of the last measurement."""
+    path = RESULTS / "page_images.json"
+    found: dict[str, float] = {}
+    if path.is_file():
+        found = json.loads(path.read_text(encoding="utf-8"))["figures"]
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, nargs="*", default=[], help="YAML files of runs")
+    parser.add_argument("--no-search", action="store_true", help="keep speed as last measured")
     parser.add_argument("--stage", nargs=2, metavar=("PAGES", "FOLDER"), help="one size, here")
     given = parser.parse_args()
     if given.stage:
@@ -220,15 +230,8 @@ def main() -> None:
         "growth": "of processor time",
         "relative_loss": "the largest of any dataset; nDCG@5, up to 200 queries of each",
     }
-    figures = {**search_figures(), **(loss_figures(given.runs) if given.runs else _last_losses())}
-    print(write_result("page_images", {**figures, **settings}))
-
-
-def _last_losses() -> dict[str, float]:
-    """The losses of the last measurement, for one that names no run."""
-    path = RESULTS / "page_images.json"
-    figures = json.loads(path.read_text(encoding="utf-8"))["figures"] if path.is_file() else {}
-    return {key: one for key, one in figures.items() if "_relative_loss" in key or ":" in key}
+    search = _last() if given.no_search else search_figures()
+    print(write_result("page_images", {**search, **loss_figures(given.runs), **settings}))
 
 
 if __name__ == "__main__":
