@@ -278,11 +278,15 @@ def test_storage_is_read_from_either_place(tmp_path):
 
 
 def test_arms_are_compared_by_density_on_the_queries_that_all_have(tmp_path):
-    world = make_world(n=120, test_share=1.0)
+    world = make_world(n=120)
     world.status = np.full(world.quality.shape, "ok", dtype=object)
     world.status[np.array(world.datasets) == "claims", 2] = "skipped"
-    labels_folder, _ = write_suite(tmp_path, world, folds=0)
-    add_columns(labels_folder, visual_density=np.full(120, 0.5))
-    results = compute_facts(labels_folder)
-    n = sum(name != "claims" for name in world.datasets)
+    labels = world.write(tmp_path)
+    add_columns(tmp_path, visual_density=np.full(120, 0.5))
+    facts = read_query_facts(tmp_path, labels)
+    decisions = decide(labels, "router", 0.0, np.zeros(120, dtype=int))
+    results = compute_results(labels, decisions, SETTINGS, beside=lambda _: BesideLabels(facts))
+    is_test = np.array(world.splits) == "test"
+    n = int((is_test & (np.array(world.datasets) != "claims")).sum())
     assert {one.estimate.n for one in results.details.group_quality} == {n}
+    assert 0 < n < is_test.sum()
