@@ -73,7 +73,7 @@ def test_the_same_numbers_give_the_same_bytes(results, tmp_path):
         (tmp_path / name).mkdir()
         write_figures(results, tmp_path / name)
     files = sorted(path.name for path in (tmp_path / "one").iterdir())
-    assert len(files) == 10
+    assert len(files) == 16
     for name in files:
         first = (tmp_path / "one" / name).read_bytes()
         assert first == (tmp_path / "two" / name).read_bytes(), name
