@@ -69,7 +69,8 @@ def drawn_document(doc_id: str, title: str, text: str, folder: Path) -> Document
 def _draw(lines: Sequence[str], folder: Path) -> Page:
     from PIL import Image, ImageDraw, ImageFont
 
-    sheet = Image.new("RGB", (640, 40 * len(lines) + 200), "white")
+    height = 40 * len(lines) + 200
+    sheet = Image.new("RGB", (max(640, height // 2), height), "white")  # no strip
     pen = ImageDraw.Draw(sheet)
     for number, line in enumerate(lines):
         pen.text((20, 100 + 40 * number), line, fill="black", font=ImageFont.load_default(size=24))
