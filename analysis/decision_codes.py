@@ -62,7 +62,7 @@ def read_decision_batches(path: Path) -> Iterator[pa.RecordBatch]:
         wanted = [name for name in (*_TEXTS, *_NUMBERS, PREDICTED) if name in present]
         with pq.ParquetFile(path, read_dictionary=list(_TEXTS)) as file:
             yield from file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False)
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, pa.ArrowException) as error:
         raise RouterError(f"{path} is damaged ({error}); rerun l2r train") from error
 
 

@@ -9,11 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from analysis.outcomes import Outcome
-from arms.errors import LabelsError
-from oracle.labels import Labels
+from oracle.labels import Labels, read_columns
 
 LISTED = 20
 DOCUMENTS_LISTED = 3
@@ -97,17 +95,13 @@ def read_found_documents(
         return None
     wanted = {(one.dataset, one.query_id) for one in queries}
     named = pc.field("query_id").isin(pa.array([one.query_id for one in queries], pa.string()))
-    try:
-        table = pq.read_table(
-            path,
-            columns=["dataset", "query_id", "arm", "rank", "doc_id"],
-            filters=named & (pc.field("rank") <= listed),
-        )
-    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise LabelsError(
-            f"{path} is damaged or lacks a column ({error}); delete {path.parent / 'manifest.json'}"
-            " and rerun l2r oracle, or delete this file, and the report names no documents"
-        ) from error
+    table = read_columns(
+        path,
+        ["dataset", "query_id", "arm", "rank", "doc_id"],
+        filters=named & (pc.field("rank") <= listed),
+        remedy=f"delete {path.parent / 'manifest.json'} and rerun l2r oracle, or delete this file, "
+        "and the report names no documents",
+    )
     found: dict[tuple[str, str, str], list[str]] = {}
     for row in table.sort_by("rank").to_pylist():
         if (row["dataset"], row["query_id"]) in wanted:

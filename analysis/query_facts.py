@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from analysis.evaluation import FloatArray
 from analysis.query_places import QueryPlaces
 from arms.errors import LabelsError
-from oracle.labels import Labels, TextArray
+from oracle.labels import Labels, TextArray, read_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,18 +33,14 @@ def read_query_facts(labels_folder: Path, labels: Labels) -> QueryFacts:
         LabelsError: a visual density outside [0, 1], or one that isn't a number.
     """
     path = labels_folder / "queries.parquet"
-    names = pq.read_schema(path).names
-    wanted = [name for name in ("visual_density", "page_kind") if name in names]
+    table = read_columns(path, ["dataset", "query_id"], ["visual_density", "page_kind"])
     words = None if labels.texts is None else word_counts(labels.texts)
-    if not wanted:
-        return QueryFacts(words=words)
-    table = pq.read_table(path, columns=["dataset", "query_id", *wanted])
     rows = QueryPlaces(labels).rows_of(table["dataset"], table["query_id"])
     density = kinds = None
-    if "visual_density" in wanted:
+    if "visual_density" in table.column_names:
         density = np.full(len(labels.query_ids), np.nan)
         density[rows] = _densities(table["visual_density"], path)
-    if "page_kind" in wanted:
+    if "page_kind" in table.column_names:
         kinds = np.full(len(labels.query_ids), "", dtype=object)
         texts = table["page_kind"].cast(pa.string()).fill_null("")
         kinds[rows] = texts.to_numpy(zero_copy_only=False)
@@ -65,7 +60,7 @@ def word_counts(texts: TextArray) -> FloatArray:
 def _densities(column: pa.ChunkedArray, path: Path) -> FloatArray:
     try:
         values = column.cast(pa.float64()).to_numpy()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except pa.ArrowException as error:
         raise LabelsError(
             f"{path}: visual_density isn't a number ({error}); expected a share in [0, 1] or null"
         ) from error

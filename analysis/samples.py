@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from analysis.evaluation import FloatArray
 from analysis.query_places import QueryPlaces, place_of
-from arms.errors import LabelsError
-from oracle.labels import Labels
+from oracle.labels import Labels, read_columns
 
 LATENCY_SAMPLES = "latency_samples.parquet"
 _COLUMNS = ("dataset", "query_id", "arm", "latency_ms")
 
 _REMEDY = (
-    "Delete manifest.json beside it and rerun l2r oracle, which keeps finished work; without "
+    "delete manifest.json beside it and rerun l2r oracle, which keeps finished work; without "
     "latency_samples.parquet the report goes without single timings"
 )
 
@@ -36,7 +33,7 @@ def read_latency_samples(labels_folder: Path, labels: Labels) -> FloatArray | No
     path = labels_folder / LATENCY_SAMPLES
     if not path.is_file():
         return None
-    table = _read(path, _COLUMNS, read_dictionary=_COLUMNS[:3])
+    table = read_columns(path, _COLUMNS, dictionaries=_COLUMNS[:3], remedy=_REMEDY)
     rows = QueryPlaces(labels).rows_of(table["dataset"], table["query_id"])
     columns = place_of(table["arm"], pa.array(labels.pipelines, pa.string()))
     used = (rows >= 0) & (columns >= 0)
@@ -60,30 +57,9 @@ def modelled_share(labels_folder: Path) -> float:
     Raises:
         LabelsError: ``labels.parquet`` is absent or damaged.
     """
-    path = labels_folder / "labels.parquet"
-    try:
-        names = pq.read_schema(path).names
-    except (OSError, pa.ArrowInvalid) as error:
-        raise LabelsError(f"{path} is absent or damaged ({error}); rerun l2r oracle") from error
-    if "latency_modelled" not in names:
+    table = read_columns(labels_folder / "labels.parquet", ["latency_ms"], ["latency_modelled"])
+    if "latency_modelled" not in table.column_names:
         return 0.0
-    table = _read(path, ("latency_ms", "latency_modelled"))
     timed = pc.is_valid(table["latency_ms"])
     modelled = pc.fill_null(table["latency_modelled"], False).filter(timed).to_numpy()
     return float(modelled.mean()) if len(modelled) else 0.0
-
-
-def _read(path: Path, columns: Sequence[str], read_dictionary: Sequence[str] = ()) -> pa.Table:
-    try:
-        present = pq.read_schema(path).names
-        missing = [name for name in columns if name not in present]
-        if not missing:
-            return pq.read_table(path, columns=list(columns), read_dictionary=list(read_dictionary))
-    except (OSError, pa.ArrowInvalid) as error:
-        raise LabelsError(
-            f"{path} is damaged ({error}); expected a parquet file with the columns "
-            f"{', '.join(columns)}. {_REMEDY}"
-        ) from error
-    raise LabelsError(
-        f"{path} lacks the columns {', '.join(missing)}; expected {', '.join(columns)}. {_REMEDY}"
-    )

@@ -128,19 +128,46 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+def read_columns(
+    path: Path,
+    columns: Sequence[str] | None = None,
+    optional: Sequence[str] = (),
+    dictionaries: Sequence[str] = (),
+    filters: pc.Expression | None = None,
+    remedy: str = "rerun l2r oracle, or mend the import",
+) -> pa.Table:
+    """Read a table of a labels folder, checksums verified.
+
+    Args:
+        columns: those that must be there; None: every column.
+        optional: read where they are there.
+        dictionaries: text columns to read as dictionaries.
+        filters: rows to read; default: all.
+        remedy: what to do about a file that can't be read, for the message.
+
+    Raises:
+        LabelsError: the file is absent or damaged, or lacks a column.
+    """
     try:
         present = pq.read_schema(path).names
         missing = [name for name in columns or () if name not in present]
         if not missing:
+            wanted = (
+                None
+                if columns is None
+                else [*columns, *(name for name in optional if name in present)]
+            )
             return pq.read_table(
-                path, columns=list(columns) if columns else None, page_checksum_verification=True
+                path,
+                columns=wanted,
+                read_dictionary=list(dictionaries),
+                filters=filters,
+                page_checksum_verification=True,
             )
     except (OSError, pa.ArrowException) as error:
-        raise LabelsError(f"{path} is absent or damaged ({error}); rerun l2r oracle") from error
-    raise LabelsError(
-        f"{path} lacks the columns {', '.join(missing)}; rerun l2r oracle, or mend the import"
-    )
+        state = "damaged" if path.is_file() else "absent"
+        raise LabelsError(f"{path} is {state} ({error}); {remedy}") from error
+    raise LabelsError(f"{path} lacks the columns {', '.join(missing)}; {remedy}")
 
 
 def read_labels(folder: Path) -> Labels:
@@ -148,7 +175,7 @@ def read_labels(folder: Path) -> Labels:
     manifest = read_manifest(folder)
     pipelines = tuple(manifest["pipelines"])
     measures = tuple(manifest["measures"])
-    queries = _read_table(folder / "queries.parquet")
+    queries = read_columns(folder / "queries.parquet")
     keys = _QueryKeys(queries)
     shape = (len(queries), len(pipelines))
     status = np.full(shape, "skipped", dtype=object)
@@ -156,7 +183,7 @@ def read_labels(folder: Path) -> Labels:
     quality = {measure: np.full(shape, np.nan) for measure in measures}
     path = folder / "labels.parquet"
     names = ["dataset", "query_id", "arm", "status", *measures, "latency_ms"]
-    table = _read_table(path, names)
+    table = read_columns(path, names)
     rows = keys.rows_of(table)
     columns = _places(table["arm"], pa.array(pipelines, pa.string()))
     odd = int(((rows < 0) | (columns < 0)).sum())

@@ -45,7 +45,7 @@ def read_decisions(path: Path) -> pa.Table:
         raise RouterError(f"{path} is missing; run l2r train, which writes it beside the router")
     try:
         table = pq.read_table(path)
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, pa.ArrowException) as error:
         raise RouterError(f"{path} is damaged ({error}); rerun l2r train") from error
     missing = [name for name in DECISION_SCHEMA.names if name not in table.column_names]
     if missing:

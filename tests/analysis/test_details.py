@@ -252,7 +252,7 @@ def test_damaged_inputs_are_named(suite, tmp_path):
     with pytest.raises(LabelsError, match=r"latency_samples\.parquet is damaged"):
         read_latency_samples(tmp_path, labels)
     pq.write_table(pa.table({"dataset": ["a"], "query_id": ["b"], "arm": ["c"]}), samples)
-    with pytest.raises(LabelsError, match="lacks the columns latency_ms; expected dataset"):
+    with pytest.raises(LabelsError, match="lacks the columns latency_ms; delete manifest"):
         read_latency_samples(tmp_path, labels)
     decisions = tmp_path / "decisions.parquet"
     decisions.write_bytes(b"nothing")
