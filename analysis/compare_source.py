@@ -13,6 +13,7 @@ from oracle.labels import MANIFEST, read_labels
 from router.decisions import read_decisions
 
 REPORT_RECORD = "report.json"
+REPORT = "report"
 DECISIONS = "decisions.parquet"
 
 
@@ -58,6 +59,8 @@ def _places(folder: Path) -> tuple[Path, Path, Mapping[str, Any]]:
         return _in_run(folder.resolve().parent, folder), _decided(folder.resolve().parent), record
     if (folder / MANIFEST).is_file() and (folder / DECISIONS).is_file():
         return folder, folder / DECISIONS, {}
+    if not (folder / "labels" / MANIFEST).is_file() and (folder / REPORT / REPORT_RECORD).is_file():
+        return _places(folder / REPORT)  # labels made elsewhere: the report says where
     return _in_run(folder, folder), _decided(folder), {}
 
 

@@ -14,6 +14,10 @@ from analysis.results import Results
 from analysis.roles import BEST_STATIC
 from analysis.table import Kind, write_number
 
+FEW_QUERIES = 30
+"""Test queries below which a report says that they are too few: resampling so few queries gives
+intervals that are too narrow."""
+
 
 def claim_answer(claim: Claim) -> str:
     """``yes`` (both intervals clear of 0), ``in the mean, within noise``, or ``none``."""
@@ -26,8 +30,15 @@ def short_answer(results: Results) -> str:
     """The claim in a breath: arms beaten in both respects, and where the best static arm stands."""
     own = [claim for claim in results.test.claims if claim.router == results.router]
     beaten = sum(claim_answer(claim) == "yes" for claim in own)
-    arms = f"{beaten or 'none'} of {counted(len(own), 'single arm')}"
-    sentence = f"At the best λ for each, {results.router} is more accurate and faster than {arms}."
+    arms, router = counted(len(own), "single arm"), results.router
+    sentence = f"At no λ is {router} both more accurate and faster than any of {arms}."
+    if beaten:
+        sentence = f"At the best λ for each, {router} is more accurate and faster than {beaten} "
+        sentence += f"of {arms}."
+    n = len(results.test.scores.evaluation)
+    if n < FEW_QUERIES:
+        said = counted(n, "test query", "test queries")
+        sentence += f" With only {said} this settles nothing."
     verdicts: dict[str, list[str]] = {}
     for one in results.test.comparisons:
         if one.policy == BEST_STATIC and one.lam in results.shown_lams:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,6 +95,8 @@ def write_report(
     )
     with atomic_folder(report_folder) as folder:
         content = _write_all(results, provenance, folder)
+        inputs = {"labels": labels_folder, "decisions": decisions}
+        write_json(folder / RECORD, _record(results, inputs, report_folder))
     names = [table.name for table in content.tables]
     figures = [figure.name for section in content.sections for figure in section.figures]
     return ReportPaths(
@@ -126,11 +130,11 @@ def _write_all(results: Results, provenance: Provenance, folder: Path) -> Report
     (folder / "report.md").write_text(write_markdown(content), encoding="utf-8")
     svgs = {name: (folder / f"{name}.svg").read_text(encoding="utf-8") for name in figures}
     (folder / "index.html").write_text(write_page(content, svgs), encoding="utf-8")
-    write_json(folder / RECORD, _record(results))
     return content
 
 
-def _record(results: Results) -> dict[str, object]:
+def _record(results: Results, inputs: Mapping[str, Path], report_folder: Path) -> dict[str, object]:
+    """What a comparison of reports needs; inputs are named from the report's folder."""
     evaluation = results.test.scores.evaluation
     return {
         "format_version": FORMAT_VERSION,
@@ -139,16 +143,15 @@ def _record(results: Results) -> dict[str, object]:
         "policies": list(results.test.scores.policies),
         "test_queries": len(evaluation),
         "test_queries_left_out": evaluation.failed_queries,
+        **{
+            name: Path(os.path.relpath(path, report_folder)).as_posix()
+            for name, path in inputs.items()
+        },
     }
 
 
 def _commands(results: Results) -> str:
     lams = " ".join(f"{lam:g}" for lam in results.lams)
-    return "\n".join(
-        (
-            "l2r index  run.yaml",
-            "l2r oracle run.yaml",
-            f"l2r train  run.yaml --lam {lams}",
-            "l2r report run.yaml",
-        )
-    )
+    imported = "imported" in results.labels.manifest
+    labelled = () if imported else ("l2r index  run.yaml", "l2r oracle run.yaml")
+    return "\n".join((*labelled, f"l2r train  run.yaml --lam {lams}", "l2r report run.yaml"))

@@ -74,7 +74,7 @@ def verify(out: Annotated[Path, typer.Argument(help="the folder of a release")])
 
     faults = verify_release(out)
     if faults:
-        typer.echo(f"{out}: {len(faults)} faults", err=True)
+        typer.echo(f"{out}: {len(faults)} {'fault' if len(faults) == 1 else 'faults'}", err=True)
         for fault in faults:
             typer.echo(f"  {fault}", err=True)
         raise typer.Exit(1)
@@ -108,6 +108,9 @@ Sheet = Annotated[str | None, typer.Option(help="of an .xlsx file; default: the 
 Lenient = Annotated[
     bool, typer.Option("--lenient", help="leave out what has a problem, and record it")
 ]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="replace labels of an earlier import in the folder")
+]
 Seed = Annotated[int, typer.Option(help="of the split, where the table has none")]
 
 
@@ -124,6 +127,7 @@ def import_wide_table(
     sheet: Sheet = None,
     lenient: Lenient = False,
     seed: Seed = 42,
+    overwrite: Overwrite = False,
 ) -> None:
     """Import a table with one row per query: query, <ARM>_ndcg_5, <ARM>_latency_ms, ….
 
@@ -136,7 +140,7 @@ def import_wide_table(
     from oracle.importing.tables import import_wide
 
     options = _options(
-        arm, router_arm, quality, dataset, column, latency_unit, sheet, lenient, seed
+        arm, router_arm, quality, dataset, column, latency_unit, sheet, lenient, seed, overwrite
     )
     _report(import_wide(table, labels, options, _progress()))
 
@@ -154,6 +158,7 @@ def import_long_table(
     sheet: Sheet = None,
     lenient: Lenient = False,
     seed: Seed = 42,
+    overwrite: Overwrite = False,
 ) -> None:
     """Import a table with one row per query and arm, as RouterBench's raw results are.
 
@@ -167,7 +172,7 @@ def import_long_table(
     from oracle.importing.tables import import_long
 
     options = _options(
-        arm, router_arm, quality, dataset, column, latency_unit, sheet, lenient, seed
+        arm, router_arm, quality, dataset, column, latency_unit, sheet, lenient, seed, overwrite
     )
     _report(import_long(table, labels, options, _progress()))
 
@@ -191,6 +196,7 @@ def import_trec_runs(
     latency_unit: Unit = None,
     lenient: Lenient = False,
     seed: Seed = 42,
+    overwrite: Overwrite = False,
 ) -> None:
     """Import TREC runs, judgements and a file of latencies; the judged queries are labelled.
 
@@ -207,7 +213,9 @@ def import_trec_runs(
         measures=tuple(measure) if measure else TrecSource.measures,
         k=k,
     )
-    options = _options(None, router_arm, None, dataset, column, latency_unit, None, lenient, seed)
+    options = _options(
+        None, router_arm, None, dataset, column, latency_unit, None, lenient, seed, overwrite
+    )
     _report(import_trec(source, labels, options, _progress()))
 
 
@@ -221,6 +229,7 @@ def _options(
     sheet: str | None,
     lenient: bool,
     seed: int,
+    overwrite: bool,
 ) -> ImportOptions:
     from oracle.importing.write import ImportOptions
 
@@ -234,6 +243,7 @@ def _options(
         sheet=sheet,
         lenient=lenient,
         seed=seed,
+        overwrite=overwrite,
     )
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from analysis.compare_source import open_side
 from analysis.report import write_report
 from oracle.importing.tables import import_wide
 from oracle.importing.write import ImportOptions
@@ -66,6 +68,15 @@ def test_imported_labels_report(trained):
     report = paths.markdown.read_text()
     assert "were stated with the run, not measured" in report
     assert paths.html.is_file() and all(path.is_file() for path in (*paths.csv, *paths.figures))
+    assert "l2r train" in report and "l2r oracle run.yaml" not in report
+
+
+def test_a_run_whose_labels_lie_elsewhere_is_found_by_its_report(trained, tmp_path):
+    shutil.copytree(trained / "router", tmp_path / "run" / "router")
+    write_report(trained / "labels", tmp_path / "run" / "router", tmp_path / "run" / "report")
+    expected = read_labels(trained / "labels").query_ids.tolist()
+    for given in (tmp_path / "run", tmp_path / "run" / "report"):
+        assert open_side(given).labels.query_ids.tolist() == expected
 
 
 @pytest.mark.slow

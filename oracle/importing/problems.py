@@ -102,8 +102,9 @@ def refuse(sets: Sequence[Problems], target: Path) -> NoReturn:
     found = [one for one in sets if one.found]
     lines = [f"nothing was imported to {target}:"]
     for one in found:
-        counted = f"{one.n_rows:,} {_words(one.row_word, 2)}"
-        lines.append(f"{one.source}: {len(one.found):,} problems in {counted}:")
+        problems = f"{len(one.found):,} {_words('problem', len(one.found))}"
+        rows = f" in {one.n_rows:,} {_words(one.row_word, one.n_rows)}" if one.n_rows else ""
+        lines.append(f"{one.source}: {problems}{rows}:")
         lines.append(one.describe())
     lines.append(
         "Mend the source, or say with the command's options how to read it."

@@ -98,4 +98,4 @@ def check_options(options: ImportOptions, target: Path) -> None:
         raise SettingsError(f"--column takes {', '.join(COLUMN_KEYS)}; got {', '.join(unknown)}")
     if options.latency_unit is not None and options.latency_unit not in UNITS:
         raise SettingsError(f"--latency-unit is ms or s, got {options.latency_unit!r}")
-    check_import_target(target)
+    check_import_target(target, options.overwrite)

@@ -48,6 +48,8 @@ class ImportOptions:
     """Leave out what has a problem, and record it, instead of refusing."""
     seed: int = 42
     """Of the split, where the source has none."""
+    overwrite: bool = False
+    """Replace labels of an earlier import in the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +64,30 @@ class Imported:
     splits: Mapping[str, int]
 
 
-def check_import_target(target: Path) -> None:
-    """Raise ``SettingsError`` if importing would delete anything but earlier imported labels."""
+def check_import_target(target: Path, overwrite: bool) -> None:
+    """Raise ``SettingsError`` if importing would delete anything that nobody gave up.
+
+    Earlier imported labels are replaced with ``overwrite``, anything else never.
+    """
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
-    if target.is_dir():
-        try:
-            if "imported" in read_manifest(target):
-                return
-        except LabelsError:
-            pass
-    raise SettingsError(
-        f"{target} exists and holds no imported labels; an import replaces its folder: name a new "
-        "one, or empty this"
-    )
+    if not _holds_imported_labels(target):
+        raise SettingsError(
+            f"{target} exists and holds no imported labels; an import replaces its folder: name a "
+            "new one, or empty this"
+        )
+    if not overwrite:
+        raise SettingsError(
+            f"{target} holds imported labels already; name another folder, or replace them with "
+            "--overwrite"
+        )
+
+
+def _holds_imported_labels(folder: Path) -> bool:
+    try:
+        return folder.is_dir() and "imported" in read_manifest(folder)
+    except LabelsError:
+        return False
 
 
 def write_grid(

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.bootstrap import Estimate
 from analysis.figures import planned_figures
-from analysis.headline import verdict
+from analysis.headline import FEW_QUERIES, verdict
 from analysis.markdown import write_markdown
 from analysis.report import write_report
 from analysis.results import compute_results
@@ -82,6 +82,16 @@ def test_a_router_that_is_not_ahead_is_called_so(tmp_path):
     text, _ = written(labels, table)
     assert "At λ = 0, router is not ahead of the best static arm" in text
     assert "The decisions hold no cross-validation folds." in text
+
+
+def test_a_router_that_beats_no_arm_is_told_in_plain_words_and_few_queries_too(tmp_path):
+    labels = make_world(n=60).write(tmp_path)
+    worst = np.zeros(60, dtype=int)
+    few = int((labels.splits == "test").sum())
+    assert few < FEW_QUERIES
+    text, _ = written(labels, decide(labels, "router", 0.0, worst, 5000.0))
+    assert "At no λ is router both more accurate and faster than any of 4 single arms." in text
+    assert f"With only {few} test queries this settles nothing." in text
 
 
 def test_the_page_opens_alone(report):

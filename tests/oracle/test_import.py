@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,8 @@ from oracle.release.write import release_labels
 from tests.oracle import tables
 
 ENDINGS = (".csv", ".xlsx", ".parquet")
-STRICT, LENIENT = ImportOptions(), ImportOptions(lenient=True)
+STRICT = ImportOptions(overwrite=True)
+LENIENT = ImportOptions(overwrite=True, lenient=True)
 
 
 def problems_of(columns, tmp_path, ending=".csv", options=STRICT):
@@ -110,7 +112,7 @@ def test_a_problem_is_told_with_its_row(tmp_path, ending, row, header, value, to
     columns[header][row] = value
     message = problems_of(columns, tmp_path, ending)
     assert told in message
-    assert "row 6" in message and "1 problems in 12 rows" in message
+    assert "row 6" in message and "1 problem in 12 rows" in message
     assert "--lenient" in message
 
 
@@ -270,16 +272,39 @@ def test_other_headers_are_named_by_the_user(tmp_path):
     import_wide(path, tmp_path / "labels", STRICT)  # without text: reports, but no training
     assert read_labels(tmp_path / "labels").texts is None
     with pytest.raises(SettingsError, match="--column takes query_id, text"):
-        import_wide(path, tmp_path / "labels", ImportOptions(columns={"txet": "Frage"}))
+        import_wide(
+            path, tmp_path / "labels", ImportOptions(overwrite=True, columns={"txet": "Frage"})
+        )
     with pytest.raises(LabelsError, match="Frege: a column is missing"):
-        import_wide(path, tmp_path / "labels", ImportOptions(columns={"text": "Frege"}))
+        import_wide(
+            path, tmp_path / "labels", ImportOptions(overwrite=True, columns={"text": "Frege"})
+        )
     with pytest.raises(SettingsError, match=r"--quality is one of nDCG@5, R@5"):
-        import_wide(path, tmp_path / "labels", ImportOptions(quality="AP"))
+        import_wide(path, tmp_path / "labels", replace(STRICT, quality="AP"))
     with pytest.raises(SettingsError, match="--router-arm must name"):
-        import_wide(path, tmp_path / "labels", ImportOptions(router_arms=("x",)))
-    import_wide(path, tmp_path / "labels", ImportOptions(quality="R@5", router_arms=("bm25",)))
+        import_wide(path, tmp_path / "labels", replace(STRICT, router_arms=("x",)))
+    import_wide(
+        path,
+        tmp_path / "labels",
+        ImportOptions(overwrite=True, quality="R@5", router_arms=("bm25",)),
+    )
     labels = read_labels(tmp_path / "labels")
     assert labels.primary_measure == "R@5" and labels.router_arms == ("bm25",)
+
+
+def test_an_earlier_import_is_replaced_only_when_asked(tmp_path):
+    first = tables.write_csv(tables.wide_columns(12), tmp_path / "first.csv")
+    second = tables.write_csv(tables.wide_columns(6), tmp_path / "second.csv")
+    import_wide(first, tmp_path / "labels", ImportOptions())
+    with pytest.raises(SettingsError, match=r"holds imported labels already.*--overwrite"):
+        import_wide(second, tmp_path / "labels", ImportOptions())
+    assert len(read_labels(tmp_path / "labels").query_ids) == 12
+    import_wide(second, tmp_path / "labels", STRICT)
+    assert len(read_labels(tmp_path / "labels").query_ids) == 6
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("keep")
+    with pytest.raises(SettingsError, match="holds no imported labels"):
+        import_wide(second, tmp_path / "mine", STRICT)
 
 
 @pytest.mark.parametrize(
@@ -364,7 +389,7 @@ def write_rows(rows, path):
     return path
 
 
-COSTED = ImportOptions(columns={"latency": "total_cost"}, latency_unit="s")
+COSTED = ImportOptions(overwrite=True, columns={"latency": "total_cost"}, latency_unit="s")
 
 
 def test_a_long_table_of_routerbench_comes_in(tmp_path):
@@ -417,10 +442,8 @@ def test_a_long_table_without_ids_groups_by_text(tmp_path):
     path = write_rows(rows, tmp_path / "r.parquet")
     assert import_long(path, tmp_path / "labels", COSTED).n_queries == 20
     with pytest.raises(LabelsError, match="claude stands in no row"):
-        import_long(
-            path, tmp_path / "labels", ImportOptions(**{**vars(COSTED), "arms": ("gpt", "claude")})
-        )
-    import_long(path, tmp_path / "labels", ImportOptions(**{**vars(COSTED), "arms": ("llama",)}))
+        import_long(path, tmp_path / "labels", replace(COSTED, arms=("gpt", "claude")))
+    import_long(path, tmp_path / "labels", replace(COSTED, arms=("llama",)))
     assert read_labels(tmp_path / "labels").pipelines == ("llama",)
 
 
