@@ -28,7 +28,7 @@ check: .venv/installed
 	touch $@
 
 benchmarks: .venv/installed
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	for script in benchmarks/*.py; do PYTHONPATH=. $(BIN)/python $$script || exit 1; done
 
 clean:
 	rm -rf .venv demo-run

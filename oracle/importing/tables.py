@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from arms.errors import SettingsError
 from arms.progress import Progress, SilentProgress
-from oracle.importing.columns import UNITS, in_order, long_columns, wide_columns
+from oracle.importing.columns import (
+    UNITS,
+    LongColumns,
+    WideColumns,
+    in_order,
+    long_columns,
+    wide_columns,
+)
 from oracle.importing.grid import Grid, check_queries, settle_status
 from oracle.importing.long import long_grid
 from oracle.importing.problems import Problems, refuse
-from oracle.importing.sources import open_table
+from oracle.importing.sources import SourceTable, open_table
 from oracle.importing.wide import wide_grid
 from oracle.importing.write import Imported, ImportOptions, check_import_target, write_grid
 
+Columns = TypeVar("Columns", WideColumns, LongColumns)
 COLUMN_KEYS = ("query_id", "text", "dataset", "split", "arm", "status", "latency")
 
 
@@ -29,18 +38,15 @@ def import_wide(
         SettingsError: an option that doesn't fit, or a target that holds something else.
     """
     check_options(options, target)
-    problems = Problems(str(path))
-    with open_table(path, options.sheet) as opened:
-        columns = wide_columns(
-            opened.header, options.arms, options.columns or {}, options.latency_unit, problems
-        )
-        if problems.found:
-            refuse([problems], target)
-        table = opened.read(columns.names, progress or SilentProgress())
-    problems.n_rows = len(table)
-    if not len(table):
-        problems.add("no_row", "", None)
-        refuse([problems], target)
+    columns, table, problems = _read(
+        path,
+        target,
+        options,
+        lambda header, problems: wide_columns(
+            header, options.arms, options.columns or {}, options.latency_unit, problems
+        ),
+        progress,
+    )
     measures = ordered_measures(columns.quality, options.quality)
     grid = wide_grid(table, columns, measures, options.dataset or path.stem)
     return _write(path, target, "wide", grid, columns.base, problems, options)
@@ -51,9 +57,31 @@ def import_long(
 ) -> Imported:
     """Import a table with one row per query and arm; otherwise as :func:`import_wide`."""
     check_options(options, target)
+    columns, table, problems = _read(
+        path,
+        target,
+        options,
+        lambda header, problems: long_columns(
+            header, options.columns or {}, options.latency_unit, problems
+        ),
+        progress,
+    )
+    measures = ordered_measures(columns.quality, options.quality)
+    grid = long_grid(table, columns, measures, options.dataset or path.stem, options.arms, problems)
+    return _write(path, target, "long", grid, columns.base, problems, options)
+
+
+def _read(
+    path: Path,
+    target: Path,
+    options: ImportOptions,
+    find: Callable[[Sequence[str], Problems], Columns],
+    progress: Progress | None,
+) -> tuple[Columns, SourceTable, Problems]:
+    """Open the table, find its columns and read them; refuse where one is missing, or no row."""
     problems = Problems(str(path))
     with open_table(path, options.sheet) as opened:
-        columns = long_columns(opened.header, options.columns or {}, options.latency_unit, problems)
+        columns = find(opened.header, problems)
         if problems.found:
             refuse([problems], target)
         table = opened.read(columns.names, progress or SilentProgress())
@@ -61,9 +89,7 @@ def import_long(
     if not len(table):
         problems.add("no_row", "", None)
         refuse([problems], target)
-    measures = ordered_measures(columns.quality, options.quality)
-    grid = long_grid(table, columns, measures, options.dataset or path.stem, options.arms, problems)
-    return _write(path, target, "long", grid, columns.base, problems, options)
+    return columns, table, problems
 
 
 def _write(
