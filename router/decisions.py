@@ -5,6 +5,7 @@ Written once by training, beside the router; analysis reads it and never refits 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,10 +34,15 @@ DECISION_SCHEMA = pa.schema(
 )
 
 
+PREDICTED = pa.field("predicted_quality", pa.float64())
+"""A further column that decisions may have: the quality that the policy expected of its plan."""
+
+
 def write_decisions(table: pa.Table, path: Path) -> None:
-    """Write ``table`` atomically, cast to ``DECISION_SCHEMA``."""
+    """Write ``table`` atomically, cast to the schema; ``PREDICTED`` is kept where it is there."""
+    schema = _with_predictions(table.column_names)
     with atomic_file(path) as temporary:
-        pq.write_table(table.select(DECISION_SCHEMA.names).cast(DECISION_SCHEMA), temporary)
+        pq.write_table(table.select(schema.names).cast(schema), temporary)
 
 
 def read_decisions(path: Path) -> pa.Table:
@@ -50,4 +56,8 @@ def read_decisions(path: Path) -> pa.Table:
     missing = [name for name in DECISION_SCHEMA.names if name not in table.column_names]
     if missing:
         raise RouterError(f"{path} lacks the columns {', '.join(missing)}; rerun l2r train")
-    return table.select(DECISION_SCHEMA.names)
+    return table.select(_with_predictions(table.column_names).names)
+
+
+def _with_predictions(present: Sequence[str]) -> pa.Schema:
+    return DECISION_SCHEMA.append(PREDICTED) if PREDICTED.name in present else DECISION_SCHEMA

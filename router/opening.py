@@ -75,6 +75,11 @@ class OpenArms:
                 self._opened[key] = self._open(dataset, identity)
             return self._opened[key]
 
+    def open_all(self, dataset: str, identities: Sequence[str]) -> None:
+        """Open these arms now, where they aren't open yet."""
+        for identity in identities:
+            self.arm(dataset, identity)
+
     def _open(self, dataset: str, identity: str) -> Arm:
         from arms.catalogue import open_arm
 

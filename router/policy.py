@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -11,29 +11,51 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from arms.reward import check_lam
+from arms.records import Ranking
+from arms.reward import BoolArray, FloatArray, check_lam
 
-FloatArray = NDArray[np.float64]
+Embeddings = NDArray[np.float32]
+"""(queries, d) vectors of a frozen encoder."""
+Probed = Mapping[str, Sequence[Ranking]]
+"""Arm that was run before deciding → one ranking per query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The arms to run for a query, in order, and how their results combine.
 
-    ``single``: the one arm's ranking. ``fuse``: reciprocal-rank fusion of all of them.
-    ``cascade``: the first, then perhaps the next.
+    ``single``: the one arm's ranking. ``fuse``: reciprocal-rank fusion of all of them, named in
+    descending order of preference. ``cascade``: probes, then the arm whose ranking answers, last.
     """
 
     arms: tuple[str, ...]
     combine: Literal["single", "fuse", "cascade"] = "single"
+
+    @property
+    def answering_arm(self) -> str:
+        """The arm whose ranking answers; of fused arms the one preferred."""
+        return self.arms[0] if self.combine == "fuse" else self.arms[-1]
 
     def __str__(self) -> str:
         """As written in ``decisions.parquet``: arms joined by ``+`` (fuse) or ``>`` (cascade)."""
         return (">" if self.combine == "cascade" else "+").join(self.arms)
 
 
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a policy decided for n queries; all parts run parallel."""
+
+    plans: tuple[Plan, ...]
+    probabilities: FloatArray
+    """(n, A) over the policy's arms, 0 where masked; rows sum to 1."""
+    predicted_quality: FloatArray | None = None
+    """(n,) quality expected of the plan's answer; None where the policy predicts none."""
+    reasons: tuple[str | None, ...] | None = None
+    """(n,) why, where a plan is not the policy's plain preference."""
+
+
 class Policy(ABC):
-    """Maps queries to distributions over ``arms``. Read-only once made; shared by threads."""
+    """Maps queries to plans over ``arms``. Read-only once made; shared by threads."""
 
     kind: ClassVar[str]
     """Names the class in ``policy.json``; ``router.policies`` maps it to a module."""
@@ -45,10 +67,53 @@ class Policy(ABC):
     """The λ it was trained for, ascending; None when it takes any λ."""
     device: str = "cpu"
     """Where its encoder runs, if it has one; set it before the first call."""
+    probes: tuple[str, ...] = ()
+    """Arms that are run on every query before deciding; their latency counts in full."""
+    probe_depth: int = 0
+    """How many documents of each probe it looks at."""
 
     @abstractmethod
-    def probabilities(self, queries: Sequence[str], lam: float) -> FloatArray:
-        """(len(queries), len(arms)) rows that sum to 1. ``lam`` is one of ``lams`` where given."""
+    def probabilities(
+        self,
+        queries: Sequence[str],
+        lam: float,
+        embeddings: Embeddings | None = None,
+        probed: Probed | None = None,
+    ) -> FloatArray:
+        """(len(queries), len(arms)) rows that sum to 1. ``lam`` is one of ``lams`` where given.
+
+        ``embeddings`` are those of :meth:`frozen_encoder`, where the caller has them already.
+        ``probed`` holds what the ``probes`` found; an arm that the dataset lacks is absent.
+        """
+
+    def decide(
+        self,
+        queries: Sequence[str],
+        lam: float,
+        competes: BoolArray | None = None,
+        embeddings: Embeddings | None = None,
+        probed: Probed | None = None,
+        preference: FloatArray | None = None,
+    ) -> Decided:
+        """Choose a plan for each query: here the one arm with the greatest probability.
+
+        Ties go to the earlier arm.
+
+        Args:
+            queries: texts.
+            lam: as for :meth:`probabilities`, like ``embeddings`` and ``probed``.
+            competes: (n, A) arms that may answer; None: all.
+            embeddings: see :meth:`probabilities`.
+            probed: see :meth:`probabilities`.
+            preference: (A,) what to prefer where the policy gives every allowed arm 0.
+        """
+        rows = masked(self.probabilities(queries, lam, embeddings, probed), competes, preference)
+        chosen = rows.argmax(axis=1).tolist() if len(rows) else []
+        return Decided(tuple(Plan((self.arms[column],)) for column in chosen), rows)
+
+    def frozen_encoder(self) -> str | None:
+        """Return the revision of the frozen encoder whose query vectors it reads, if it does."""
+        return None
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -72,3 +137,22 @@ class Policy(ABC):
             return value
         # Rounded, so that 0.2 lies as far from 0.1 as from 0.3 in spite of binary fractions.
         return min(self.lams, key=lambda trained: (round(abs(trained - value), 12), trained))
+
+
+def masked(
+    rows: FloatArray, competes: BoolArray | None, preference: FloatArray | None = None
+) -> FloatArray:
+    """(n, A) probabilities with 0 where an arm may not answer, renormalised to sum to 1.
+
+    A row without any mass on the arms that may gives all to the one with the greatest
+    ``preference`` (A,), ties to the earlier: a policy that knows only forbidden arms falls back on
+    what held-out labels say. Without a preference that is the first arm allowed.
+    """
+    if competes is None:
+        return rows
+    kept = np.where(competes, rows, 0.0)
+    total = kept.sum(axis=1, keepdims=True)
+    liked = np.zeros(rows.shape[1]) if preference is None else preference
+    fallback = np.where(competes, liked, -np.inf).argmax(axis=1) if len(rows) else []
+    shares = np.divide(kept, total, out=np.zeros_like(kept), where=total > 0)
+    return np.where(total > 0, shares, np.eye(rows.shape[1])[fallback])

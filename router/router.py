@@ -15,11 +15,12 @@ import numpy as np
 from arms.arm import check_query
 from arms.errors import QueryError, RouterError
 from arms.records import Ranking
-from arms.reward import normalised_latency, reward
+from arms.reward import BoolArray, FloatArray, normalised_latency, reward
 from router.artifact import Expected, RouterRecord, policy_folder, read_router
 from router.opening import OpenArms
 from router.policies import load_policy
-from router.policy import FloatArray, Policy
+from router.policy import Plan, Policy
+from router.running import Probing, answer, probe
 
 NO_RETRIEVAL = "none"
 """Chosen only where a caller names it among ``arms``."""
@@ -27,9 +28,10 @@ NO_RETRIEVAL = "none"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The arm chosen for one query."""
+    """The plan chosen for one query."""
 
     arm: str
+    """Whose ranking answers; of fused arms the most probable."""
     probabilities: Mapping[str, float]
     """Allowed arm → probability, in the router's order; sums to 1."""
     expected: Expected | None
@@ -40,7 +42,13 @@ class Choice:
     """Whose model answered: the trained λ nearest to ``lam``, the smaller of two equally near."""
     policy: str
     overhead_ms: float
-    """Wall-clock milliseconds from the query to the choice; of a batch, the whole batch's."""
+    """Wall-clock milliseconds of deciding, without the probes; of a batch, the whole batch's."""
+    plan: Plan
+    """The arms to run, in order: ``arm`` alone, after its probes, or fused with others."""
+    predicted_quality: float | None = None
+    """What the policy expects of this query's answer; None where it doesn't say."""
+    reason: str | None = None
+    """Why, where the plan is not the policy's plain preference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,7 @@ class SearchResult:
     choice: Choice
     ranking: Ranking
     latency_ms: float
-    """Wall-clock milliseconds of choosing and searching; without opening the arm."""
+    """Wall-clock milliseconds of probing, choosing and searching; without opening the arms."""
 
 
 class Router:
@@ -111,6 +119,7 @@ class Router:
         lam: float = 0.1,
         arms: Sequence[str] | None = None,
         policy: str | None = None,
+        dataset: str | None = None,
     ) -> Choice:
         """Choose an arm for ``query``.
 
@@ -120,13 +129,14 @@ class Router:
                 one's model answers, the smaller of two equally near.
             arms: those allowed, e.g. what a corpus has; default: all but ``none``.
             policy: by name; default: the router's default.
+            dataset: where a policy that probes runs its probes; see :meth:`search`.
 
         Raises:
             QueryError: ``query`` is not text or is empty.
             RouterError: ``lam`` is no number in [0, 1], or an arm or policy is unknown, or no arm
-                is allowed.
+                is allowed, or the policy probes and no index is at hand.
         """
-        return self._choose([query], lam, arms, policy)[0]
+        return self._choose([query], lam, self._allowed(arms), policy, dataset)[0][0]
 
     def select_many(
         self,
@@ -134,6 +144,7 @@ class Router:
         lam: float = 0.1,
         arms: Sequence[str] | None = None,
         policy: str | None = None,
+        dataset: str | None = None,
     ) -> list[Choice]:
         """Choose an arm for each query, in one batch through the encoder; see :meth:`select`.
 
@@ -141,7 +152,7 @@ class Router:
         """
         if isinstance(queries, str):
             raise QueryError("select_many takes a list of queries, got one text; use select")
-        return self._choose(list(queries), lam, arms, policy)
+        return self._choose(list(queries), lam, self._allowed(arms), policy, dataset)[0]
 
     def search(
         self,
@@ -169,47 +180,86 @@ class Router:
         """
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
             raise RouterError(f"k must be a whole number of at least 1, got {k!r}")
+        opened = self._opened()
+        dataset, allowed = opened.candidates(dataset, self._allowed(arms))
+        choices, probed = self._choose([query], lam, allowed, policy, dataset, int(k))
+        opened.open_all(dataset, choices[0].plan.arms)
+        begin = time.perf_counter_ns()
+        ranking = answer(choices[0].plan, query, int(k), opened, dataset, probed)
+        elapsed_ms = (time.perf_counter_ns() - begin) / 1e6
+        return SearchResult(
+            choices[0], ranking, probed.elapsed_ms + choices[0].overhead_ms + elapsed_ms
+        )
+
+    def _choose(
+        self,
+        queries: list[str],
+        lam: float,
+        allowed: Sequence[str],
+        policy: str | None,
+        dataset: str | None,
+        depth: int = 1,
+    ) -> tuple[list[Choice], Probing]:
+        """Return the choices, and what the probes found, at least ``depth`` documents deep."""
+        begin = time.perf_counter_ns()
+        wanted = check_lam_number(lam)
+        for query in queries:
+            check_query(query)
+        if not queries:
+            return [], Probing()
+        chooser = self._policy(policy)
+        used = chooser.nearest_lam(wanted)
+        probed = Probing()
+        if chooser.probes:
+            dataset = self._probed_dataset(chooser, dataset)
+            probed = probe(chooser, queries, depth, self._opened(), dataset)
+        competes, preference = self._mask(allowed), self._preference(used)
+        decided = chooser.decide(
+            queries,
+            used,
+            competes=None if competes.all() else np.tile(competes, (len(queries), 1)),
+            probed=probed.cut(chooser.probe_depth) if chooser.probes else None,
+            preference=preference,
+        )
+        rows = decided.probabilities[:, competes].tolist()
+        overhead_ms = (time.perf_counter_ns() - begin) / 1e6 - probed.elapsed_ms
+        nothing = (None,) * len(queries)
+        predicted = nothing if decided.predicted_quality is None else decided.predicted_quality
+        choices = [
+            Choice(
+                arm=plan.answering_arm,
+                probabilities=dict(zip(allowed, row, strict=True)),
+                expected=self.expected(plan.answering_arm, used),
+                lam=wanted,
+                lam_used=used,
+                policy=chooser.name,
+                overhead_ms=overhead_ms,
+                plan=plan,
+                predicted_quality=None if quality is None else float(quality),
+                reason=reason,
+            )
+            for row, plan, quality, reason in zip(
+                rows, decided.plans, predicted, decided.reasons or nothing, strict=True
+            )
+        ]
+        return choices, probed
+
+    def _opened(self) -> OpenArms:
         if self._open_arms is None:
             raise RouterError(
                 f"search needs an index, and none lies beside {self.folder}; name the run's index/ "
                 "(Router.load(..., index=...), --index)"
             )
-        dataset, allowed = self._open_arms.candidates(dataset, self._allowed(arms))
-        choice = self._choose([query], lam, allowed, policy)[0]
-        opened = self._open_arms.arm(dataset, choice.arm)
-        begin = time.perf_counter_ns()
-        ranking = opened.rank([query], int(k))[0]
-        elapsed_ms = (time.perf_counter_ns() - begin) / 1e6
-        return SearchResult(choice, ranking, choice.overhead_ms + elapsed_ms)
+        return self._open_arms
 
-    def _choose(
-        self, queries: list[str], lam: float, arms: Sequence[str] | None, policy: str | None
-    ) -> list[Choice]:
-        begin = time.perf_counter_ns()
-        wanted = check_lam_number(lam)
-        for query in queries:
-            check_query(query)
-        allowed = self._allowed(arms)
-        if not queries:
-            return []
-        chooser = self._policy(policy)
-        used = chooser.nearest_lam(wanted)
-        rows = chooser.probabilities(queries, used)
-        rows = masked(rows, self._columns(allowed), self._preference(used))
-        best = rows.argmax(axis=1)
-        overhead_ms = (time.perf_counter_ns() - begin) / 1e6
-        return [
-            Choice(
-                arm=allowed[column],
-                probabilities=dict(zip(allowed, row.tolist(), strict=True)),
-                expected=self.expected(allowed[column], used),
-                lam=wanted,
-                lam_used=used,
-                policy=chooser.name,
-                overhead_ms=overhead_ms,
+    def _probed_dataset(self, chooser: Policy, dataset: str | None) -> str:
+        if self._open_arms is None:
+            raise RouterError(
+                f"the policy '{chooser.name}' looks at what {', '.join(chooser.probes)} find "
+                f"before it decides, and no index lies beside {self.folder}; name the run's index/ "
+                "(Router.load(..., index=...), --index), or another policy"
             )
-            for row, column in zip(rows, best.tolist(), strict=True)
-        ]
+        return self._open_arms.candidates(dataset, ())[0]
 
     def expected(self, arm: str, lam: float) -> Expected | None:
         """What held-out labels say of ``arm`` at the recorded λ nearest to ``lam``."""
@@ -236,8 +286,8 @@ class Router:
             )
         return chosen
 
-    def _columns(self, allowed: Sequence[str]) -> list[int]:
-        return [self.arms.index(arm) for arm in allowed]
+    def _mask(self, allowed: Sequence[str]) -> BoolArray:
+        return np.array([arm in allowed for arm in self.arms], dtype=bool)
 
     def _preference(self, lam: float) -> FloatArray:
         """(A,) expected reward per arm at ``lam``; 0 throughout where any is unknown."""
@@ -278,17 +328,3 @@ def check_lam_number(lam: float) -> float:
             f"lam must be a number in [0, 1] (0 = quality only, 1 = latency only), got {lam!r}"
         )
     return value
-
-
-def masked(rows: FloatArray, columns: Sequence[int], preference: FloatArray) -> FloatArray:
-    """(n, len(columns)) probabilities over the allowed columns, renormalised to sum to 1.
-
-    A row without any mass on them gives all to the one with the greatest ``preference`` (A,), ties
-    to the earlier: a policy that knows only forbidden arms falls back on what held-out labels say.
-    """
-    kept = rows[:, list(columns)]
-    total = kept.sum(axis=1, keepdims=True)
-    fallback = np.zeros(len(columns))
-    fallback[np.argmax(preference[list(columns)])] = 1.0
-    shares = np.divide(kept, total, out=np.zeros_like(kept), where=total > 0)
-    return np.where(total > 0, shares, fallback)

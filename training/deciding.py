@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arms.reward import FloatArray
 from router.overhead import measure_overhead
-from router.policies.encoder import EncoderPolicy
-from router.policy import Policy
-from training.baselines import Columns, choose, same_mix
+from router.policy import Plan, Policy, Probed
+from training.baselines import Columns, same_mix
 from training.decision_table import DecisionTable
 from training.fitting import BestStatic, Rows, Workshop
 from training.table import RoutingTable
@@ -33,10 +33,8 @@ class Fitted:
     """What was fitted on one side of a split."""
 
     learned: Mapping[str, Policy]
-    """``router``, ``router_lora``, ``tfidf``: those that there are."""
+    """Name → policy: ``router``, ``tfidf``, …, those that there are."""
     best_static: BestStatic
-    over_embeddings: frozenset[str]
-    """Those that read the shared embeddings of the frozen encoder."""
 
 
 def add_static_arms(
@@ -46,7 +44,7 @@ def add_static_arms(
     for column, arm in enumerate(every.arms):
         columns = np.where(every.competes[:, column], column, -1)
         ones = np.ones(len(every))
-        decisions.add(f"{STATIC_PREFIX}{arm}", None, every, splits, columns, ones)
+        decisions.add_columns(f"{STATIC_PREFIX}{arm}", None, every, splits, columns, ones)
 
 
 def add_decisions(
@@ -65,22 +63,30 @@ def add_decisions(
     action, every = shop.action.rows(rows), shop.every.rows(rows)
     chosen = {}
     for name, policy in fitted.learned.items():
-        for lam in policy.lams or ():
-            probabilities = _probabilities(fitted, name, shop, rows, lam)
-            columns = choose(probabilities, action.competes)
-            probability = _renormalised(probabilities, action, columns)
-            overhead_ms = overheads[name][rows]
-            decisions.add(name, lam, action, splits, columns, probability, overhead_ms)
+        known = _known(shop, policy, rows)
+        for lam in policy.lams or shop.settings.lams:
+            decided = policy.decide(action.texts.tolist(), lam, action.competes, **known)
+            columns = answering_columns(decided.plans, action.arms)
+            decisions.add(
+                name,
+                lam,
+                action,
+                splits,
+                np.array([str(plan) for plan in decided.plans], dtype=object),
+                decided.probabilities[np.arange(len(rows)), columns],
+                overheads[name][rows],
+                decided.predicted_quality,
+            )
             chosen[name, lam] = columns
             if name == ROUTER:
                 drawn = _same_mix_per_split(columns, action, splits, (shop.settings.seed, lam))
-                decisions.add(RANDOM_SAME_MIX, lam, action, splits, *drawn)
+                decisions.add_columns(RANDOM_SAME_MIX, lam, action, splits, *drawn)
     for lam in shop.settings.lams:
         best = fitted.best_static
         ones = np.ones(len(rows))
-        decisions.add(BEST_STATIC, lam, every, splits, best.choose(lam, every), ones)
+        decisions.add_columns(BEST_STATIC, lam, every, splits, best.choose(lam, every), ones)
         per_dataset = best.choose_per_dataset(lam, every)
-        decisions.add(BEST_STATIC_PER_DATASET, lam, every, splits, per_dataset, ones)
+        decisions.add_columns(BEST_STATIC_PER_DATASET, lam, every, splits, per_dataset, ones)
     return chosen
 
 
@@ -97,24 +103,32 @@ def measured_overheads(shop: Workshop, policy: Policy) -> FloatArray:
     spread = np.linspace(0, len(candidates) - 1, min(wanted, len(candidates)))
     rows = candidates[np.unique(spread.round().astype(np.intp))]
     lam = policy.lams[0] if policy.lams else 0.0
-    timed_ms = measure_overhead(policy, table.texts[rows].tolist(), lam)
+    probed = _probed(shop, policy, rows)
+    timed_ms = measure_overhead(policy, table.texts[rows].tolist(), lam, probed=probed)
     overhead_ms = np.full(len(table), np.median(timed_ms))
     overhead_ms[rows] = timed_ms
     return overhead_ms
 
 
-def _probabilities(fitted: Fitted, name: str, shop: Workshop, rows: Rows, lam: float) -> FloatArray:
-    policy = fitted.learned[name]
-    if isinstance(policy, EncoderPolicy) and name in fitted.over_embeddings:
-        return policy.probabilities_from(shop.embedded[rows], lam)
-    return policy.probabilities(shop.action.texts[rows].tolist(), lam)
+def answering_columns(plans: Sequence[Plan], arms: Sequence[str]) -> Columns:
+    """(n,) column of the arm whose ranking answers."""
+    column_of = {arm: column for column, arm in enumerate(arms)}
+    return np.array([column_of[plan.answering_arm] for plan in plans], dtype=np.intp)
 
 
-def _renormalised(probabilities: FloatArray, action: RoutingTable, columns: Columns) -> FloatArray:
-    """(Q,) probability of the chosen arm among those the dataset has."""
-    mass = np.where(action.competes, probabilities, 0.0).sum(axis=1)
-    taken = probabilities[np.arange(len(columns)), columns]
-    return np.divide(taken, mass, out=np.ones(len(columns)), where=mass > 0)
+def _known(shop: Workshop, policy: Policy, rows: Rows) -> dict[str, Any]:
+    """What a policy would otherwise compute again: query vectors, and what its probes found."""
+    same = policy.frozen_encoder() == shop.encoder.resolved.revision and shop.embedded.shape[1] > 0
+    return {
+        "embeddings": shop.embedded[rows] if same else None,
+        "probed": _probed(shop, policy, rows),
+    }
+
+
+def _probed(shop: Workshop, policy: Policy, rows: Rows) -> Probed | None:
+    if not policy.probes or shop.runs is None:
+        return None
+    return shop.runs.probed(policy.probes, rows, shop.every, policy.probe_depth)
 
 
 def _same_mix_per_split(

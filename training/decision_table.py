@@ -9,8 +9,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from arms.reward import FloatArray
-from router.decisions import DECISION_SCHEMA
+from router.decisions import DECISION_SCHEMA, PREDICTED
 from training.table import RoutingTable
+
+_SCHEMA = DECISION_SCHEMA.append(PREDICTED)
 
 
 @dataclass
@@ -25,39 +27,59 @@ class DecisionTable:
         lam: float | None,
         table: RoutingTable,
         splits: NDArray[np.object_],
-        columns: NDArray[np.intp],
+        plans: NDArray[np.object_],
         probability: FloatArray | None = None,
         overhead_ms: FloatArray | None = None,
+        predicted_quality: FloatArray | None = None,
     ) -> None:
-        """Add one decision per row of ``table``; a column of −1 decides nothing.
+        """Add one decision per row of ``table``; a plan of None decides nothing.
 
         Args:
             policy: its name.
             lam: None where the decisions hold for every λ.
-            table: the queries decided on, with the arms that ``columns`` point into.
+            table: the queries decided on.
             splits: (Q,) the split each query has in this evaluation.
-            columns: (Q,) the chosen arm.
-            probability: (Q,) of the chosen arm; None where the policy has none.
+            plans: (Q,) as ``str(plan)`` writes them.
+            probability: (Q,) of the answering arm; None where the policy has none.
             overhead_ms: (Q,) what deciding took; None for 0.
+            predicted_quality: (Q,) expected of the answer; None where nothing is.
         """
-        decided = columns >= 0
+        decided = np.array([plan is not None for plan in plans], dtype=bool)
         count = int(decided.sum())
-        plans = np.array(table.arms, dtype=object)[columns[decided]]
-        zeros = np.zeros(count)
         content = {
             "policy": pa.repeat(pa.scalar(policy, pa.string()), count),
             "lam": pa.repeat(pa.scalar(lam, pa.float64()), count),
             "dataset": pa.array(table.datasets[decided], pa.string()),
             "query_id": pa.array(table.query_ids[decided], pa.string()),
             "split": pa.array(splits[decided], pa.string()),
-            "plan": pa.array(plans, pa.string()),
-            "probability": pa.nulls(count, pa.float64())
-            if probability is None
-            else pa.array(probability[decided]),
-            "overhead_ms": pa.array(zeros if overhead_ms is None else overhead_ms[decided]),
+            "plan": pa.array(plans[decided], pa.string()),
+            "probability": _numbers(probability, decided),
+            "overhead_ms": pa.array(
+                np.zeros(count) if overhead_ms is None else overhead_ms[decided]
+            ),
+            "predicted_quality": _numbers(predicted_quality, decided),
         }
-        self._parts.append(pa.table(content, schema=DECISION_SCHEMA))
+        self._parts.append(pa.table(content, schema=_SCHEMA))
+
+    def add_columns(
+        self,
+        policy: str,
+        lam: float | None,
+        table: RoutingTable,
+        splits: NDArray[np.object_],
+        columns: NDArray[np.intp],
+        probability: FloatArray | None = None,
+    ) -> None:
+        """Add decisions for single arms, given as (Q,) columns of ``table``; −1 decides nothing."""
+        plans = np.array([*table.arms, None], dtype=object)[columns]
+        self.add(policy, lam, table, splits, plans, probability)
 
     def finish(self) -> pa.Table:
         """Return all decisions, in the order added."""
-        return pa.concat_tables([DECISION_SCHEMA.empty_table(), *self._parts])
+        return pa.concat_tables([_SCHEMA.empty_table(), *self._parts])
+
+
+def _numbers(values: FloatArray | None, decided: NDArray[np.bool_]) -> pa.Array:
+    if values is None:
+        return pa.nulls(int(decided.sum()), pa.float64())
+    return pa.array(values[decided].astype(np.float64), from_pandas=True)

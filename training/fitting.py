@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from arms.progress import Task
 from router.policies.encoder import LinearHead
-from router.policies.tfidf import TfidfPolicy
 from router.query_encoder import QueryEncoder
 from training import baselines
 from training.baselines import Columns
 from training.data import supervision
 from training.frozen import Split, fit_frozen_head
+from training.probed import RecordedRuns
 from training.settings import TrainingSettings
 from training.table import RoutingTable
 from training.wandb_logger import NoRun
@@ -47,6 +47,8 @@ class Workshop:
     task: Task
     """Moved on by one for each frozen head or baseline fitted, and for each batch of LoRA."""
     run: NoRun = field(default_factory=NoRun)
+    runs: RecordedRuns | None = None
+    """What the arms found, where the labels came with it: for policies that probe."""
 
 
 @dataclass(frozen=True)
@@ -172,22 +174,6 @@ def _fit_lora(
         )
         shop.work.save(key, head, metrics, adapter)
     return head, metrics
-
-
-def fit_tfidf(shop: Workshop, train: Rows, validation: Rows) -> TfidfPolicy | None:
-    """Fit the TF-IDF baseline at each λ; None where it is off or the queries hold no words."""
-    settings = shop.settings
-    if not settings.baselines.tfidf:
-        return None
-    training, validating = shop.action.rows(train), shop.action.rows(validation)
-    features = baselines.tfidf_features(training.texts.tolist(), settings.baselines)
-    if features is None:
-        return None
-    heads = {}
-    for lam in settings.lams:
-        heads[lam] = baselines.fit_tfidf(features, training, validating, lam, settings.baselines)
-        shop.task.advance()
-    return TfidfPolicy("tfidf", shop.action.arms, features.vectorizer, heads)
 
 
 def fit_best_static(table: RoutingTable, lams: Lams) -> BestStatic:

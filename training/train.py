@@ -36,7 +36,9 @@ from training.embeddings import embed_queries
 from training.fitting import Heads, Rows, Workshop
 from training.folds import check_folds, fold_of_queries, held_out_share
 from training.held_out import expected_per_arm, held_out_metrics
+from training.learners import LEARNERS
 from training.lightning_run import check_trainer
+from training.probed import RecordedRuns
 from training.settings import TrainingSettings
 from training.table import RoutingTable, Texts, check_trainable, routing_table
 from training.wandb_logger import open_run
@@ -95,7 +97,8 @@ def train_routers(
         open_run(settings.wandb, settings.model_dump(mode="json"), work.path) as run,
         progress.task("training", total=_steps(settings, action)) as task,
     ):
-        shop = Workshop(settings, encoder, embedded, action, every, work, task, run)
+        runs = RecordedRuns.beside(labels_folder, labels)
+        shop = Workshop(settings, encoder, embedded, action, every, work, task, run, runs)
         fixed = _fit_fixed_split(shop)
         record = _write(shop, fixed, labels.manifest, labels_folder, router_folder)
         run.log_router(router_folder)
@@ -142,14 +145,12 @@ def _fitted(
         )
         for name, fitted in heads.items()
     }
-    tfidf = fitting.fit_tfidf(shop, train, validation)
-    if tfidf is not None:
-        learned[tfidf.name] = tfidf
-    return Fitted(
-        learned,
-        fitting.fit_best_static(shop.every.rows(seen), shop.settings.lams),
-        frozenset(name for name, fitted in heads.items() if fitted.adapters is None),
-    )
+    for learner in LEARNERS:
+        if learner.wanted(shop.settings):
+            policy = learner.fit(shop, train, validation)
+            if policy is not None:
+                learned[policy.name] = policy
+    return Fitted(learned, fitting.fit_best_static(shop.every.rows(seen), shop.settings.lams))
 
 
 def _write(
@@ -280,10 +281,10 @@ def _steps(settings: TrainingSettings, action: RoutingTable) -> int:
     lora = settings.lams if settings.encoder_mode == "lora" else settings.lora_lams
     folds = settings.cross_validation_folds if settings.cross_validation_folds >= 2 else 0
     in_folds = len(settings.lams) * (settings.encoder_mode == "frozen")
-    tfidf = len(settings.lams) * settings.baselines.tfidf
+    learners = sum(one.steps(settings) for one in LEARNERS if one.wanted(settings))
     return (
         len(_frozen_lams(settings))
         + len(lora) * fitting.lora_batches(settings, train)
-        + tfidf
-        + folds * (in_folds + tfidf)
+        + learners
+        + folds * (in_folds + learners)
     )

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from arms.encoders.resolve import DEFAULT_ENCODER, ResolvedEncoder, resolve
 from arms.errors import MissingExtraError, RouterError
+from arms.reward import FloatArray
 from router.policies.files import (
     ascending_lams,
     lam_folder_name,
@@ -26,7 +27,7 @@ from router.policies.files import (
     write_arrays,
     write_policy_json,
 )
-from router.policy import FloatArray, Policy
+from router.policy import Embeddings, Policy, Probed
 
 if TYPE_CHECKING:
     from router.query_encoder import Dtype, QueryEncoder
@@ -132,13 +133,23 @@ class EncoderPolicy(Policy):
         """(len(queries), d): what the head of the nearest λ sees."""
         return self._encoder_for(self.nearest_lam(lam)).embed(queries)
 
-    def probabilities(self, queries: Sequence[str], lam: float) -> FloatArray:
-        """(len(queries), len(arms)) rows that sum to 1; one batch through the encoder."""
-        return self.probabilities_from(self.embed(queries, lam), lam)
+    def probabilities(
+        self,
+        queries: Sequence[str],
+        lam: float,
+        embeddings: Embeddings | None = None,
+        probed: Probed | None = None,
+    ) -> FloatArray:
+        """(len(queries), len(arms)) rows that sum to 1; one batch through the encoder.
 
-    def probabilities_from(self, embeddings: NDArray[np.float32], lam: float) -> FloatArray:
-        """(n, len(arms)) from embeddings (n, d) of :meth:`embed` at the same λ."""
-        return self._heads[self.nearest_lam(lam)].probabilities(embeddings)
+        With adapters, ``embeddings`` are those of :meth:`embed` at the same λ.
+        """
+        vectors = self.embed(queries, lam) if embeddings is None else embeddings
+        return self._heads[self.nearest_lam(lam)].probabilities(vectors)
+
+    def frozen_encoder(self) -> str | None:
+        """Return the encoder's revision; None with adapters, which embed each λ differently."""
+        return None if self._adapters else self.encoder_revision
 
     def _encoder_for(self, trained: float) -> QueryEncoder:
         ready = self._adapted.get(trained) if self._adapters else self._base

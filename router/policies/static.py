@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from arms.errors import RouterError
+from arms.reward import FloatArray
 from router.policies.files import ascending_lams, read_policy_json, write_policy_json
-from router.policy import FloatArray, Policy
+from router.policy import Embeddings, Policy, Probed
 
 
 class StaticPolicy(Policy):
@@ -40,7 +41,13 @@ class StaticPolicy(Policy):
         self._choice = choice
         self._column = {lam: self.arms.index(arm) for lam, arm in table.items()}
 
-    def probabilities(self, queries: Sequence[str], lam: float) -> FloatArray:
+    def probabilities(
+        self,
+        queries: Sequence[str],
+        lam: float,
+        embeddings: Embeddings | None = None,
+        probed: Probed | None = None,
+    ) -> FloatArray:
         """(len(queries), len(arms)) rows with a single 1."""
         column = self._column[None if self.lams is None else self.nearest_lam(lam)]
         rows = np.zeros((len(queries), len(self.arms)))

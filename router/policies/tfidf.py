@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arms.errors import MissingExtraError, RouterError
+from arms.reward import FloatArray
 from router.policies.files import (
     ascending_lams,
     lam_folder_name,
@@ -24,7 +25,7 @@ from router.policies.files import (
     write_arrays,
     write_policy_json,
 )
-from router.policy import FloatArray, Policy
+from router.policy import Embeddings, Policy, Probed
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -146,7 +147,13 @@ class TfidfPolicy(Policy):
         """Import scikit-learn and rebuild the vectoriser."""
         self._fitted_vectorizer()
 
-    def probabilities(self, queries: Sequence[str], lam: float) -> FloatArray:
+    def probabilities(
+        self,
+        queries: Sequence[str],
+        lam: float,
+        embeddings: Embeddings | None = None,
+        probed: Probed | None = None,
+    ) -> FloatArray:
         """(len(queries), len(arms)); an arm absent from training has probability 0."""
         if not queries:
             return np.zeros((0, len(self.arms)))

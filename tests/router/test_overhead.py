@@ -14,7 +14,7 @@ class Sleepy(StaticPolicy):
         super().__init__("sleepy", ["bm25"], "bm25")
         self.batches = []
 
-    def probabilities(self, queries, lam):
+    def probabilities(self, queries, lam, embeddings=None, probed=None):
         time.sleep(0.001 * len(queries[0]) + (0 if self.batches else 0.05))
         self.batches.append(list(queries))
         return super().probabilities(queries, lam)

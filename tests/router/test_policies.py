@@ -203,7 +203,7 @@ def test_encoder_probabilities_by_hand(tiny_bert):
     np.testing.assert_allclose(policy.probabilities(QUERIES[:1], 0.1)[0], wanted, rtol=1e-5)
     embedded = policy.embed(QUERIES, 0.1)
     np.testing.assert_array_equal(
-        policy.probabilities_from(embedded, 0.1), policy.probabilities(QUERIES, 0.1)
+        policy.probabilities(QUERIES, 0.1, embedded), policy.probabilities(QUERIES, 0.1)
     )
     assert policy.probabilities([], 0.1).shape == (0, 4)
 

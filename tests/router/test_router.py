@@ -15,7 +15,7 @@ from router.artifact import Expected, RouterRecord, policy_folder, write_router
 from router.policies.encoder import EncoderPolicy, LinearHead
 from router.policies.static import StaticPolicy
 from router.policies.tfidf import TfidfHead, TfidfPolicy
-from router.router import masked
+from router.policy import masked
 from tests.router.fake_index import FakeArm, write_fake_index
 from tests.router.tiny_encoders import DIM
 
@@ -185,9 +185,11 @@ def test_ties_go_to_the_earlier_arm(tmp_path, tiny_bert):
 
 def test_masked_by_hand():
     rows = np.array([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]])
-    got = masked(rows, [1, 2], np.array([9.0, 0.1, 0.4]))
-    np.testing.assert_allclose(got, [[0.6, 0.4], [0.0, 1.0]])
-    np.testing.assert_allclose(masked(rows, [1, 2], np.zeros(3))[1], [1.0, 0.0])
+    allowed = np.array([[False, True, True]] * 2)
+    got = masked(rows, allowed, np.array([9.0, 0.1, 0.4]))
+    np.testing.assert_allclose(got, [[0, 0.6, 0.4], [0, 0.0, 1.0]])
+    np.testing.assert_allclose(masked(rows, allowed)[1], [0, 1.0, 0.0])
+    assert masked(rows, None) is rows
 
 
 def test_a_policy_without_an_allowed_arm_falls_back_on_what_labels_say(router):

@@ -1,0 +1,65 @@
+"""Runs a plan's arms: probes before the choice, the answering arms after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from arms.records import Ranking
+from router.opening import OpenArms
+from router.policy import Plan, Policy, Probed
+
+
+@dataclass(frozen=True)
+class Probing:
+    """What the probes found for some queries."""
+
+    found: Mapping[str, Sequence[Ranking]] = field(default_factory=dict)
+    """Arm → one ranking per query; an arm that the dataset lacks is absent."""
+    elapsed_ms: float = 0.0
+    """Wall-clock milliseconds of running them all."""
+
+    def cut(self, depth: int) -> Probed:
+        """Return the first ``depth`` documents of each ranking: what a policy was trained on."""
+        return {
+            arm: [Ranking(one.doc_ids[:depth], one.scores[:depth]) for one in rankings]
+            for arm, rankings in self.found.items()
+        }
+
+
+def probe(
+    policy: Policy, queries: Sequence[str], depth: int, opened: OpenArms, dataset: str
+) -> Probing:
+    """Run the policy's probes, to its depth or ``depth`` where that is more.
+
+    Opening an index for the first time isn't counted in the milliseconds.
+    """
+    arms = opened.candidates(dataset, policy.probes)[1]
+    ready = {arm: opened.arm(dataset, arm) for arm in arms}
+    begin = time.perf_counter_ns()
+    deep = max(depth, policy.probe_depth)
+    found = {name: arm.rank(list(queries), deep) for name, arm in ready.items()}
+    return Probing(found, (time.perf_counter_ns() - begin) / 1e6)
+
+
+def answer(
+    plan: Plan, query: str, k: int, opened: OpenArms, dataset: str, probed: Probing
+) -> Ranking:
+    """Return the plan's ranking of at most ``k`` documents, reusing what the probes found."""
+    if plan.combine != "fuse":
+        return _ranking(plan.answering_arm, query, k, opened, dataset, probed)
+    from arms.pipelines.fusion import FusionOptions, reciprocal_rank_fusion
+
+    depth = max(k, FusionOptions.model_fields["depth"].default)
+    parts = [_ranking(arm, query, depth, opened, dataset, probed) for arm in plan.arms]
+    return reciprocal_rank_fusion(parts, k)
+
+
+def _ranking(
+    arm: str, query: str, k: int, opened: OpenArms, dataset: str, probed: Probing
+) -> Ranking:
+    found = probed.found.get(arm)
+    if found is not None:
+        return Ranking(found[0].doc_ids[:k], found[0].scores[:k])
+    return opened.arm(dataset, arm).rank([query], k)[0]

@@ -1,0 +1,38 @@
+"""TF-IDF and logistic regression on hard labels, one head per λ."""
+
+from __future__ import annotations
+
+from router.policies.tfidf import TfidfPolicy
+from training import baselines
+from training.fitting import Rows, Workshop
+from training.settings import TrainingSettings
+
+
+class TfidfLearner:
+    """See :mod:`training.learners.learner`."""
+
+    name = "tfidf"
+
+    def wanted(self, settings: TrainingSettings) -> bool:
+        """On unless switched off."""
+        return settings.baselines.tfidf
+
+    def steps(self, settings: TrainingSettings) -> int:
+        """One for each λ."""
+        return len(settings.lams)
+
+    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> TfidfPolicy | None:
+        """Fit a head at each λ; None where the queries hold no words."""
+        settings = shop.settings
+        training, validating = shop.action.rows(train), shop.action.rows(validation)
+        features = baselines.tfidf_features(training.texts.tolist(), settings.baselines)
+        if features is None:
+            shop.task.advance(self.steps(settings))
+            return None
+        heads = {}
+        for lam in settings.lams:
+            heads[lam] = baselines.fit_tfidf(
+                features, training, validating, lam, settings.baselines
+            )
+            shop.task.advance()
+        return TfidfPolicy(self.name, shop.action.arms, features.vectorizer, heads)

@@ -1,0 +1,87 @@
+"""What the arms found for labelled queries: rankings for policies that look before they choose."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+
+from arms.records import Ranking
+from oracle.labels import Labels, read_columns
+from training.table import RoutingTable
+
+RUNS = "runs.parquet"
+_COLUMNS = ("dataset", "query_id", "arm", "rank", "doc_id", "score")
+
+
+class RecordedRuns:
+    """Rankings of the labels' ``runs.parquet``, read arm by arm when they are first needed.
+
+    Args:
+        folder: the labels folder.
+        labels: the same, opened.
+    """
+
+    def __init__(self, folder: Path, labels: Labels) -> None:
+        self._path = folder / RUNS
+        self._row_of = {
+            key: row
+            for row, key in enumerate(
+                zip(labels.datasets.tolist(), labels.query_ids.tolist(), strict=True)
+            )
+        }
+        self._by_arm: dict[str, list[Ranking]] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def beside(cls, folder: Path, labels: Labels) -> RecordedRuns | None:
+        """Return the rankings of a labels folder; None where it lacks them, as releases may."""
+        return cls(folder, labels) if (folder / RUNS).is_file() else None
+
+    def rankings(self, arm: str) -> list[Ranking]:
+        """(Q,) what ``arm`` found for each labelled query; empty where it found nothing or failed.
+
+        Raises:
+            LabelsError: the file is absent or damaged.
+        """
+        with self._lock:
+            if arm not in self._by_arm:
+                self._by_arm[arm] = self._read(arm)
+            return self._by_arm[arm]
+
+    def probed(
+        self, arms: Sequence[str], rows: np.ndarray, table: RoutingTable, depth: int
+    ) -> dict[str, list[Ranking]]:
+        """Arm → rankings of ``rows``, at most ``depth`` documents each.
+
+        An arm that no dataset of these rows has is absent; a row whose dataset lacks it is empty.
+        """
+        found = {}
+        for arm in arms:
+            has = table.competes[rows, table.arms.index(arm)]
+            if has.any():
+                whole = self.rankings(arm)
+                found[arm] = [
+                    Ranking(whole[row].doc_ids[:depth], whole[row].scores[:depth]) for row in rows
+                ]
+        return found
+
+    def _read(self, arm: str) -> list[Ranking]:
+        table = read_columns(self._path, _COLUMNS, filters=pc.field("arm") == arm)
+        table = table.sort_by(
+            [("dataset", "ascending"), ("query_id", "ascending"), ("rank", "ascending")]
+        )
+        keys = list(zip(table["dataset"].to_pylist(), table["query_id"].to_pylist(), strict=True))
+        documents, scores = table["doc_id"].to_pylist(), table["score"].to_pylist()
+        found = [Ranking((), ())] * len(self._row_of)
+        begin = 0
+        for end in range(1, len(keys) + 1):
+            if end == len(keys) or keys[end] != keys[begin]:
+                row = self._row_of.get(keys[begin])
+                if row is not None:
+                    found[row] = Ranking(tuple(documents[begin:end]), tuple(scores[begin:end]))
+                begin = end
+        return found
