@@ -49,6 +49,19 @@ class FrozenSettings(Settings):
         return tuple(sorted(set(given)))
 
 
+class ConditionedSettings(Settings):
+    """One model for every λ: heads at knots of λ, interpolated, trained over random λ.
+
+    Weight decays, learning rate and batches are those of ``frozen``.
+    """
+
+    enabled: bool = True
+    knots: tuple[float, ...] = Field(default=(0.0, 1.0), min_length=1)
+    epochs: int = Field(default=20, ge=1)
+
+    _check_knots = field_validator("knots")(_ascending)
+
+
 class LoraSettings(Settings):
     """Adapters in the encoder's attention and feed-forward projections, trained with the head."""
 
@@ -120,6 +133,7 @@ class TrainingSettings(Settings):
         default=(), description="lam at which a LoRA router is trained beside the frozen one"
     )
     frozen: FrozenSettings = FrozenSettings()
+    conditioned: ConditionedSettings = ConditionedSettings()
     lora: LoraSettings = LoraSettings()
     head_dropout: float = Field(default=0.1, ge=0, lt=1)
     warmup_share: float = Field(default=0.1, ge=0, lt=1, description="of all optimiser steps")

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from arms.encoders.resolve import DEFAULT_ENCODER, ResolvedEncoder, resolve
+from arms.encoders.resolve import ResolvedEncoder, resolve
 from arms.errors import MissingExtraError, RouterError
 from arms.reward import FloatArray
+from router.frozen_queries import same_encoder
 from router.policies.files import (
     ascending_lams,
     lam_folder_name,
@@ -52,6 +53,20 @@ class LinearHead:
         return rows
 
 
+def interpolated_head(heads: Mapping[float, LinearHead], lam: float) -> LinearHead:
+    """Return the head at ``lam``, linear between the two neighbours; beyond the ends the last."""
+    knots = sorted(heads)
+    right = next((place for place, knot in enumerate(knots) if knot >= lam), len(knots) - 1)
+    if right == 0 or knots[right] <= lam:
+        return heads[knots[right]]
+    left, after = heads[knots[right - 1]], heads[knots[right]]
+    share = np.float32((lam - knots[right - 1]) / (knots[right] - knots[right - 1]))
+    return LinearHead(
+        left.weight + share * (after.weight - left.weight),
+        left.bias + share * (after.bias - left.bias),
+    )
+
+
 class EncoderPolicy(Policy):
     """A softmax over arms from the query's text.
 
@@ -66,9 +81,10 @@ class EncoderPolicy(Policy):
         max_tokens: queries are cut there.
         dtype: of the encoder.
         query_encoder: the frozen base encoder, where the caller has loaded it already.
+        interpolated: take any λ, with a head between those of the two neighbouring λ given.
 
     Raises:
-        RouterError: heads or adapters don't fit together.
+        RouterError: heads or adapters don't fit together, or adapters are to be interpolated.
     """
 
     kind: ClassVar[str] = "encoder"
@@ -83,10 +99,13 @@ class EncoderPolicy(Policy):
         max_tokens: int = 128,
         dtype: Dtype = "float32",
         query_encoder: QueryEncoder | None = None,
+        interpolated: bool = False,
     ) -> None:
         self.name = name
         self.arms = tuple(arms)
-        self.lams = ascending_lams(heads)
+        self.knots = ascending_lams(heads)
+        self.lams = None if interpolated else self.knots
+        self.interpolated = interpolated
         self.max_tokens, self.dtype = max_tokens, dtype
         given = query_encoder.resolved if query_encoder else encoder
         self._resolved = given if isinstance(given, ResolvedEncoder) else resolve(given)
@@ -98,6 +117,8 @@ class EncoderPolicy(Policy):
         self._check()
 
     def _check(self) -> None:
+        if self._adapters and self.interpolated:
+            raise RouterError(f"policy '{self.name}' can't interpolate between adapters")
         if self._adapters and set(self._adapters) != set(self._heads):
             raise RouterError(
                 f"policy '{self.name}' needs an adapter for every lam or none: heads for "
@@ -145,7 +166,12 @@ class EncoderPolicy(Policy):
         With adapters, ``embeddings`` are those of :meth:`embed` at the same λ.
         """
         vectors = self.embed(queries, lam) if embeddings is None else embeddings
-        return self._heads[self.nearest_lam(lam)].probabilities(vectors)
+        return self._head(lam).probabilities(vectors)
+
+    def _head(self, lam: float) -> LinearHead:
+        if self.interpolated:
+            return interpolated_head(self._heads, lam)
+        return self._heads[self.nearest_lam(lam)]
 
     def frozen_encoder(self) -> str | None:
         """Return the encoder's revision; None with adapters, which embed each λ differently."""
@@ -183,7 +209,8 @@ class EncoderPolicy(Policy):
         content = {
             "name": self.name,
             "arms": list(self.arms),
-            "lams": list(self.lams or ()),
+            "lams": list(self.knots),
+            "interpolated": self.interpolated,
             "encoder": self.encoder_id,
             "encoder_revision": self.encoder_revision,
             "max_tokens": self.max_tokens,
@@ -208,7 +235,7 @@ class EncoderPolicy(Policy):
                 here has another revision than the one trained with.
         """
         keys = ("name", "arms", "lams", "encoder", "encoder_revision", "max_tokens", "dtype")
-        content = read_policy_json(folder, (*keys, "adapters"))
+        content = read_policy_json(folder, (*keys, "adapters", "interpolated"))
         n_arms = len(content["arms"])
         folders = {float(lam): folder / lam_folder_name(lam) for lam in content["lams"]}
         heads = {
@@ -224,23 +251,9 @@ class EncoderPolicy(Policy):
             content["name"],
             content["arms"],
             heads,
-            _same_encoder(content["encoder"], content["encoder_revision"]),
+            same_encoder(content["encoder"], content["encoder_revision"]),
             adapters if content["adapters"] else None,
             content["max_tokens"],
             content["dtype"],
+            interpolated=content["interpolated"],
         )
-
-
-def _same_encoder(encoder: str, trained_with: str) -> ResolvedEncoder:
-    """Find the encoder trained with: of a Hugging Face id its very commit, of a folder its hash."""
-    is_folder = encoder.startswith((".", "/", "~")) or Path(encoder).is_dir()
-    if encoder != DEFAULT_ENCODER and not is_folder:
-        return ResolvedEncoder(encoder, encoder, trained_with)
-    found = resolve(encoder)
-    if found.revision != trained_with:
-        raise RouterError(
-            f"this router was trained with revision {trained_with} of the encoder '{encoder}'; "
-            f"found here is {found.revision}. Its heads fit that revision only: install it, "
-            "or rerun l2r train"
-        )
-    return found

@@ -1,0 +1,40 @@
+"""The λ-conditioned policy: one model over the frozen encoder for every λ."""
+
+from __future__ import annotations
+
+from router.policies.encoder import EncoderPolicy
+from training.fitting import Rows, Workshop
+from training.settings import TrainingSettings
+
+
+class ConditionedLearner:
+    """See :mod:`training.learners.learner` and :mod:`training.conditioned`."""
+
+    name = "router_conditioned"
+
+    def wanted(self, settings: TrainingSettings) -> bool:
+        """With a frozen encoder, unless switched off."""
+        return settings.conditioned.enabled and settings.encoder_mode == "frozen"
+
+    def steps(self, settings: TrainingSettings) -> int:
+        """One: all λ are fitted together."""
+        return 1
+
+    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> EncoderPolicy:
+        """Fit heads at the knots of λ over the shared embeddings."""
+        from training.conditioned import fit_conditioned_heads
+
+        sides = [(shop.embedded[rows], shop.action.rows(rows)) for rows in (train, validation)]
+        heads, _ = fit_conditioned_heads(
+            sides[0], sides[1] if len(validation) else None, shop.settings
+        )
+        shop.task.advance()
+        return EncoderPolicy(
+            self.name,
+            shop.action.arms,
+            heads,
+            max_tokens=shop.settings.max_tokens,
+            dtype=shop.settings.encoder_dtype,
+            query_encoder=shop.encoder,
+            interpolated=True,
+        )
