@@ -18,11 +18,14 @@ from typing import Any
 
 from arms.atomic import atomic_folder, write_json
 from arms.errors import RouterError
+from router.calibration import Calibration, calibration_from_json, calibration_to_json
 from router.policy import Policy
 
 FORMAT_VERSION = 1
 RECORD = "router.json"
 DECISIONS = "decisions.parquet"
+_OPTIONAL = ("calibration",)
+"""Entries that older artifacts lack; written only where there is something to write."""
 _RECORDED_PACKAGES = (
     "learning-to-route",
     "numpy",
@@ -75,6 +78,8 @@ class RouterRecord:
     index: str | None = None
     """The index root, absolute or relative to the router's folder; None = ``../index``."""
     library_versions: Mapping[str, str] = field(default_factory=dict)
+    calibration: Mapping[str, Calibration] = field(default_factory=dict)
+    """Policy → λ ↔ latency and quality, where calibrated; artifacts made before have no entry."""
     policies: tuple[str, ...] = ()
     """Names of the policies in the artifact; :func:`write_router` fills it in."""
     format_version: int = FORMAT_VERSION
@@ -227,13 +232,17 @@ def _to_json(record: RouterRecord) -> dict[str, Any]:
         for arm, expected in by_arm.items()
     ]
     content["lams"] = [float(lam) for lam in record.lams]
+    content["calibration"] = {
+        name: calibration_to_json(one) for name, one in record.calibration.items()
+    }
+    content = {key: value for key, value in content.items() if value or key not in _OPTIONAL}
     cleaned: dict[str, Any] = _finite(content)
     return cleaned
 
 
 def _from_json(content: dict[str, Any], path: Path) -> RouterRecord:
     known = {entry.name for entry in fields(RouterRecord)}
-    wrong = sorted(known ^ set(content))
+    wrong = sorted((known ^ set(content)) - (set(_OPTIONAL) - set(content)))
     if wrong:
         raise RouterError(
             f"{path} has missing or unexpected entries: {', '.join(wrong)}; rerun l2r train"
@@ -251,6 +260,10 @@ def _from_json(content: dict[str, Any], path: Path) -> RouterRecord:
                 "policies": tuple(content["policies"]),
                 "datasets": {name: tuple(arms) for name, arms in content["datasets"].items()},
                 "expected": expected,
+                "calibration": {
+                    name: calibration_from_json(one)
+                    for name, one in content.get("calibration", {}).items()
+                },
             }
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:

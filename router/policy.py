@@ -115,6 +115,13 @@ class Policy(ABC):
         """Return the revision of the frozen encoder whose query vectors it reads, if it does."""
         return None
 
+    def embed(self, queries: Sequence[str], lam: float) -> Embeddings | None:
+        """(n, d) vectors of :meth:`frozen_encoder`, as :meth:`decide` takes them; None without.
+
+        A caller who asks at several λ, or has another use for them, embeds once.
+        """
+        return None
+
     @abstractmethod
     def save(self, folder: Path) -> None:
         """Write ``policy.json`` and weights (safetensors) into the existing empty ``folder``."""

@@ -2,63 +2,35 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from arms.arm import check_query
 from arms.errors import QueryError, RouterError
-from arms.records import Ranking
 from arms.reward import BoolArray, FloatArray, normalised_latency, reward
 from router.artifact import Expected, RouterRecord, policy_folder, read_router
+from router.calibration import CalibratedPoint
+from router.choice import (
+    DEFAULT_LAM,
+    Choice,
+    SearchResult,
+    Wish,
+    check_lam_number,
+    check_one_wish,
+)
 from router.opening import OpenArms
 from router.policies import load_policy
-from router.policy import Plan, Policy
+from router.policy import Policy
 from router.running import Probing, answer, probe
+from router.wishes import lam_for_latency, lam_for_quality
 
 NO_RETRIEVAL = "none"
 """Chosen only where a caller names it among ``arms``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The plan chosen for one query."""
-
-    arm: str
-    """Whose ranking answers; of fused arms the most probable."""
-    probabilities: Mapping[str, float]
-    """Allowed arm → probability, in the router's order; sums to 1."""
-    expected: Expected | None
-    """Quality and latency_ms to expect from the arm, from held-out labels; None where unknown."""
-    lam: float
-    """As asked for."""
-    lam_used: float
-    """Whose model answered: the trained λ nearest to ``lam``, the smaller of two equally near."""
-    policy: str
-    overhead_ms: float
-    """Wall-clock milliseconds of deciding, without the probes; of a batch, the whole batch's."""
-    plan: Plan
-    """The arms to run, in order: ``arm`` alone, after its probes, or fused with others."""
-    predicted_quality: float | None = None
-    """What the policy expects of this query's answer; None where it doesn't say."""
-    reason: str | None = None
-    """Why, where the plan is not the policy's plain preference."""
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """What :meth:`Router.search` found."""
-
-    choice: Choice
-    ranking: Ranking
-    latency_ms: float
-    """Wall-clock milliseconds of probing, choosing and searching; without opening the arms."""
 
 
 class Router:
@@ -116,35 +88,49 @@ class Router:
     def select(
         self,
         query: str,
-        lam: float = 0.1,
+        lam: float | None = None,
         arms: Sequence[str] | None = None,
         policy: str | None = None,
         dataset: str | None = None,
+        max_latency_ms: float | None = None,
+        max_quality_loss: float | None = None,
     ) -> Choice:
         """Choose an arm for ``query``.
 
         Args:
             query: any text with at least one visible character.
-            lam: weight of latency against quality in [0, 1]. Between trained values the nearest
-                one's model answers, the smaller of two equally near.
+            lam: weight of latency against quality in [0, 1], 0.1 unless a wish is given. Between
+                trained values the nearest one's model answers, the smaller of two equally near.
             arms: those allowed, e.g. what a corpus has; default: all but ``none``.
             policy: by name; default: the router's default.
             dataset: where a policy that probes runs its probes; see :meth:`search`.
+            max_latency_ms: instead of ``lam``: the mean milliseconds that a query may take, the
+                router's own included. Answered with the smallest calibrated λ that is as fast.
+            max_quality_loss: instead of ``lam``: the mean quality that may be given up against
+                the best calibrated quality of this policy. Answered with the largest such λ.
+
+        Both wishes are about means over the labels' mixture of datasets, with all arms allowed;
+        :attr:`Choice.promised` says what was calibrated.
 
         Raises:
             QueryError: ``query`` is not text or is empty.
             RouterError: ``lam`` is no number in [0, 1], or an arm or policy is unknown, or no arm
-                is allowed, or the policy probes and no index is at hand.
+                is allowed, or the policy probes and no index is at hand; a wish is given beside
+                ``lam``, another wish or ``arms``, or can't be met (the message names the nearest
+                that can), or the policy was never calibrated.
         """
-        return self._choose([query], lam, self._allowed(arms), policy, dataset)[0][0]
+        wish = Wish(lam, max_latency_ms, max_quality_loss)
+        return self._choose([query], wish, self._allowed(arms, wish), policy, dataset)[0][0]
 
     def select_many(
         self,
         queries: Sequence[str],
-        lam: float = 0.1,
+        lam: float | None = None,
         arms: Sequence[str] | None = None,
         policy: str | None = None,
         dataset: str | None = None,
+        max_latency_ms: float | None = None,
+        max_quality_loss: float | None = None,
     ) -> list[Choice]:
         """Choose an arm for each query, in one batch through the encoder; see :meth:`select`.
 
@@ -152,27 +138,32 @@ class Router:
         """
         if isinstance(queries, str):
             raise QueryError("select_many takes a list of queries, got one text; use select")
-        return self._choose(list(queries), lam, self._allowed(arms), policy, dataset)[0]
+        wish = Wish(lam, max_latency_ms, max_quality_loss)
+        return self._choose(list(queries), wish, self._allowed(arms, wish), policy, dataset)[0]
 
     def search(
         self,
         query: str,
-        lam: float = 0.1,
+        lam: float | None = None,
         k: int = 10,
         dataset: str | None = None,
         arms: Sequence[str] | None = None,
         policy: str | None = None,
+        max_latency_ms: float | None = None,
+        max_quality_loss: float | None = None,
     ) -> SearchResult:
         """Choose an arm, then run it over one dataset's index.
 
         Args:
-            query: see :meth:`select`, as for ``lam``, ``arms`` and ``policy``. Arms that the
-                dataset lacks, by the router's record, are never chosen.
+            query: see :meth:`select`, as for ``lam``, ``arms``, ``policy`` and the wishes. Arms
+                that the dataset lacks, by the router's record, are never chosen.
             lam: see above.
             k: how many documents at most.
             dataset: which one of the index root; may be left out where there is one.
             arms: see above.
             policy: see above.
+            max_latency_ms: see above.
+            max_quality_loss: see above.
 
         Raises:
             RouterError: no index is at hand, or it lacks an arm that may be chosen.
@@ -181,8 +172,9 @@ class Router:
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
             raise RouterError(f"k must be a whole number of at least 1, got {k!r}")
         opened = self._opened()
-        dataset, allowed = opened.candidates(dataset, self._allowed(arms))
-        choices, probed = self._choose([query], lam, allowed, policy, dataset, int(k))
+        wish = Wish(lam, max_latency_ms, max_quality_loss)
+        dataset, allowed = opened.candidates(dataset, self._allowed(arms, wish))
+        choices, probed = self._choose([query], wish, allowed, policy, dataset, int(k))
         opened.open_all(dataset, choices[0].plan.arms)
         begin = time.perf_counter_ns()
         ranking = answer(choices[0].plan, query, int(k), opened, dataset, probed)
@@ -194,7 +186,7 @@ class Router:
     def _choose(
         self,
         queries: list[str],
-        lam: float,
+        wish: Wish,
         allowed: Sequence[str],
         policy: str | None,
         dataset: str | None,
@@ -202,12 +194,12 @@ class Router:
     ) -> tuple[list[Choice], Probing]:
         """Return the choices, and what the probes found, at least ``depth`` documents deep."""
         begin = time.perf_counter_ns()
-        wanted = check_lam_number(lam)
+        chooser = self._policy(policy)
+        wanted, promised = self._lam_of(wish, chooser)
         for query in queries:
             check_query(query)
         if not queries:
             return [], Probing()
-        chooser = self._policy(policy)
         used = chooser.nearest_lam(wanted)
         probed = Probing()
         if chooser.probes:
@@ -237,12 +229,31 @@ class Router:
                 plan=plan,
                 predicted_quality=None if quality is None else float(quality),
                 reason=reason,
+                promised=promised,
             )
             for row, plan, quality, reason in zip(
                 rows, decided.plans, predicted, decided.reasons or nothing, strict=True
             )
         ]
         return choices, probed
+
+    def _lam_of(self, wish: Wish, chooser: Policy) -> tuple[float, CalibratedPoint | None]:
+        """Return λ and, where a wish led to it, what is calibrated there."""
+        if wish.max_latency_ms is None and wish.max_quality_loss is None:
+            return check_lam_number(DEFAULT_LAM if wish.lam is None else wish.lam), None
+        calibration = self.record.calibration.get(chooser.name)
+        if calibration is None:
+            known = ", ".join(self.record.calibration) or "none"
+            raise RouterError(
+                f"the policy '{chooser.name}' isn't calibrated (calibrated: {known}), so no "
+                f"latency or quality can be asked of it; run l2r calibrate {self.folder} LABELS "
+                f"--policy {chooser.name}, or give lam"
+            )
+        if wish.max_latency_ms is not None:
+            point = lam_for_latency(calibration, wish.max_latency_ms)
+        else:
+            point = lam_for_quality(calibration, wish.max_quality_loss or 0.0)
+        return point.lam, point
 
     def _opened(self) -> OpenArms:
         if self._open_arms is None:
@@ -269,7 +280,8 @@ class Router:
         nearest = min(recorded, key=lambda trained: (round(abs(trained - lam), 12), trained))
         return self.record.expected[nearest][arm]
 
-    def _allowed(self, arms: Sequence[str] | None) -> tuple[str, ...]:
+    def _allowed(self, arms: Sequence[str] | None, wish: Wish) -> tuple[str, ...]:
+        check_one_wish(wish, arms is not None)
         if arms is None:
             chosen = tuple(arm for arm in self.arms if arm != NO_RETRIEVAL)
         else:
@@ -317,14 +329,3 @@ class Router:
                     )
                 self._policies[wanted] = loaded
             return self._policies[wanted]
-
-
-def check_lam_number(lam: float) -> float:
-    """Return ``lam`` as a float; raise ``RouterError`` unless it is a number in [0, 1]."""
-    is_number = isinstance(lam, numbers.Real) and not isinstance(lam, bool)
-    value = float(lam) if is_number else math.nan
-    if not 0.0 <= value <= 1.0:  # also false for NaN
-        raise RouterError(
-            f"lam must be a number in [0, 1] (0 = quality only, 1 = latency only), got {lam!r}"
-        )
-    return value

@@ -19,7 +19,9 @@ def test_router_methods_take_what_the_documentation_says():
     assert parameters(router.Router.select)[:3] == ["self", "query", "lam"]
     assert parameters(router.Router.select_many)[:3] == ["self", "queries", "lam"]
     assert parameters(router.Router.search)[:4] == ["self", "query", "lam", "k"]
-    assert inspect.signature(router.Router.select).parameters["lam"].default == 0.1
+    assert router.choice.DEFAULT_LAM == 0.1
+    for method in (router.Router.select, router.Router.select_many, router.Router.search):
+        assert parameters(method)[-2:] == ["max_latency_ms", "max_quality_loss"]
 
 
 def test_catalogue_of_arms():

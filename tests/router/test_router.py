@@ -123,7 +123,7 @@ def test_any_lam_where_a_policy_takes_any(router):
     assert router.select("who", lam=0.37, policy="static:text_dense").lam_used == 0.37
 
 
-@pytest.mark.parametrize("lam", [-0.1, 1.1, float("nan"), float("inf"), "0.1", None, True, 1j])
+@pytest.mark.parametrize("lam", [-0.1, 1.1, float("nan"), float("inf"), "0.1", True, 1j])
 def test_lam_that_is_no_weight(router, lam):
     with pytest.raises(RouterError, match=r"lam must be a number in \[0, 1\] .*, got"):
         router.select("who", lam=lam)

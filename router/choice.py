@@ -1,0 +1,89 @@
+"""What a router is asked, and what it answers."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from arms.errors import RouterError
+from arms.records import Ranking
+from router.artifact import Expected
+from router.calibration import CalibratedPoint
+from router.policy import Plan
+
+DEFAULT_LAM = 0.1
+"""Used where neither λ nor a wish is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The plan chosen for one query."""
+
+    arm: str
+    """Whose ranking answers; of fused arms the most probable."""
+    probabilities: Mapping[str, float]
+    """Allowed arm → probability, in the router's order; sums to 1."""
+    expected: Expected | None
+    """Quality and latency_ms to expect from the arm, from held-out labels; None where unknown."""
+    lam: float
+    """As asked for, or what a wish came to."""
+    lam_used: float
+    """Whose model answered: the trained λ nearest to ``lam``, the smaller of two equally near."""
+    policy: str
+    overhead_ms: float
+    """Wall-clock milliseconds of deciding, without the probes; of a batch, the whole batch's."""
+    plan: Plan
+    """The arms to run, in order: ``arm`` alone, after its probes, or fused with others."""
+    predicted_quality: float | None = None
+    """What the policy expects of this query's answer; None where it doesn't say."""
+    reason: str | None = None
+    """Why, where the plan is not the policy's plain preference."""
+    promised: CalibratedPoint | None = None
+    """Of a wish: mean latency, quality and shares at ``lam``, with intervals, over held-out
+    queries of the labels' mixture of datasets. A mean, not a bound on this query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How much latency a caller accepts: one of the three at most; none is λ = 0.1."""
+
+    lam: float | None = None
+    max_latency_ms: float | None = None
+    """Mean milliseconds of a query, deciding and probes included."""
+    max_quality_loss: float | None = None
+    """Mean quality given up against the best calibrated quality of the policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What :meth:`Router.search` found."""
+
+    choice: Choice
+    ranking: Ranking
+    latency_ms: float
+    """Wall-clock milliseconds of probing, choosing and searching; without opening the arms."""
+
+
+def check_one_wish(wish: Wish, arms_given: bool) -> None:
+    """Raise ``RouterError`` where λ and wishes are given together, or a wish beside ``arms``."""
+    names = ("lam", "max_latency_ms", "max_quality_loss")
+    given = [name for name in names if getattr(wish, name) is not None]
+    if len(given) > 1:
+        raise RouterError(f"give one of {', '.join(names)}, got {' and '.join(given)}")
+    if arms_given and given and given != ["lam"]:
+        raise RouterError(
+            f"{given[0]} is calibrated with all arms allowed; beside arms, give lam instead"
+        )
+
+
+def check_lam_number(lam: float) -> float:
+    """Return ``lam`` as a float; raise ``RouterError`` unless it is a number in [0, 1]."""
+    is_number = isinstance(lam, numbers.Real) and not isinstance(lam, bool)
+    value = float(lam) if is_number else math.nan
+    if not 0.0 <= value <= 1.0:  # also false for NaN
+        raise RouterError(
+            f"lam must be a number in [0, 1] (0 = quality only, 1 = latency only), got {lam!r}"
+        )
+    return value

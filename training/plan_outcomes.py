@@ -1,0 +1,72 @@
+"""What decided plans come to on labelled queries: quality, latency, reward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from arms.errors import LabelsError
+from arms.reward import FloatArray, reward
+from router.policy import Plan
+from training.baselines import Columns
+from training.table import RoutingTable
+
+
+@dataclass(frozen=True)
+class PlanOutcomes:
+    """One row per query, in the order of the plans."""
+
+    answering: Columns
+    """(n,) column, in the table, of the arm that answers."""
+    quality: FloatArray
+    """(n,)."""
+    latency_ms: FloatArray
+    """(n,) all arms of the plan and the policy's own overhead."""
+
+
+def plan_outcomes(
+    plans: Sequence[Plan], every: RoutingTable, overhead_ms: float | FloatArray
+) -> PlanOutcomes:
+    """Look the plans up in the labels.
+
+    Args:
+        plans: one per query of ``every``.
+        every: the queries over P, all arms that were run: probes may lie outside A.
+        overhead_ms: of deciding, for all or for each query.
+
+    Raises:
+        LabelsError: a plan fuses arms, whose joint quality labels don't hold, or runs an arm that
+            has no label on that query.
+    """
+    column_of = {arm: column for column, arm in enumerate(every.arms)}
+    runs = np.zeros((len(plans), len(every.arms)), dtype=bool)
+    for row, plan in enumerate(plans):
+        if plan.combine == "fuse" and len(plan.arms) > 1:
+            raise LabelsError(
+                f"the plan {plan} fuses arms, and labels hold no quality of fused rankings; run "
+                "the fusion as an arm of its own (l2r oracle), or choose another policy"
+            )
+        runs[row, [column_of[arm] for arm in plan.arms]] = True
+    answering = np.array([column_of[plan.answering_arm] for plan in plans], dtype=np.intp)
+    rows = np.arange(len(plans))
+    quality = every.quality[rows, answering]
+    latency_ms = np.where(runs, every.latency_ms, 0.0).sum(axis=1) + overhead_ms
+    unknown = np.flatnonzero(~(np.isfinite(quality) & np.isfinite(latency_ms)))
+    if len(unknown):
+        row = unknown[0]
+        raise LabelsError(
+            f"{len(unknown)} plans run an arm without a label, first {plans[row]} on the query "
+            f"'{every.query_ids[row]}' of {every.datasets[row]}; label these arms (l2r oracle)"
+        )
+    return PlanOutcomes(answering, quality, latency_ms)
+
+
+def plan_rewards(outcomes: PlanOutcomes, action: RoutingTable, lam: float) -> FloatArray:
+    """(n,) Equation 1; the plan's whole latency over the sum of A's latencies, as for one arm."""
+    total_ms = np.where(action.competes, action.latency_ms, 0.0).sum(axis=1)
+    shares = np.divide(
+        outcomes.latency_ms, total_ms, out=np.zeros(len(total_ms)), where=total_ms > 0
+    )
+    return reward(outcomes.quality, shares, lam)
