@@ -16,6 +16,7 @@ import typer
 from oracle.commands import import_app
 from oracle.commands import release as release_labels
 from oracle.commands import verify as verify_release
+from training.commands import calibrate as calibrate_router
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -124,7 +125,8 @@ def parse_run(content: Any, source: str, base: Path) -> Any:
     from arms.errors import SettingsError
 
     if not isinstance(content, dict):
-        raise SettingsError(f"{source}: expected keys such as 'corpus:' and 'arms:', got {content}")
+        came = "an empty file" if content is None else repr(content)
+        raise SettingsError(f"{source}: expected keys such as 'corpus:' and 'arms:', got {came}")
     try:
         run = _run_settings_class().model_validate(content)
     except ValidationError as error:
@@ -165,11 +167,17 @@ def read_run(path: Path) -> Any:
 
 
 def read_datasets(run: Any) -> list[Dataset]:
-    """Read every dataset of the run; report the problems of all of them together."""
+    """Read every dataset of the run; report the problems of all of them, and of arms, together."""
+    from arms.catalogue import kind_of
     from arms.corpora.reader import read_dataset
-    from arms.errors import CorpusError
+    from arms.errors import CorpusError, SettingsError
 
     datasets, problems = [], []
+    for arm in run.arms:
+        try:
+            kind_of(arm.arm)
+        except SettingsError as error:
+            problems.append(str(error))
     for settings in run.corpus:
         try:
             datasets.append(read_dataset(settings, _progress()))
@@ -212,7 +220,10 @@ def demo(
 
 @app.command()
 def arms() -> None:
-    """List every arm: modality, granularity, architecture, back end, runnable here?"""
+    """List every arm: modality, granularity, architecture, back end, runnable here?
+
+    Example: l2r arms
+    """
     from rich.console import Console
     from rich.table import Table
 
@@ -367,13 +378,14 @@ def train(run_file: RunFile, lam: Lams = None) -> None:
 
     Example: l2r train my.yaml --lam 0 0.1 0.3 0.5
     """
-    from oracle.labels import read_manifest
+    from oracle.labels import holds_texts, read_manifest
 
     run = read_run(run_file)
     if lam:
         run = with_lams(run, lam)
     read_manifest(labels_of(run))  # training loads torch, which takes seconds
-    run_stages(run, read_datasets(run), ("train",))
+    datasets = [] if holds_texts(labels_of(run)) else read_datasets(run)
+    run_stages(run, datasets, ("train",))
 
 
 @app.command()
@@ -389,7 +401,17 @@ def report(run_file: RunFile) -> None:
 def select(
     router_folder: Annotated[Path, typer.Argument(help="the router/ folder of a run")],
     query: Annotated[str, typer.Argument(help="the query's text")],
-    lam: Annotated[float, typer.Option(help="0 = quality only … 1 = latency only")] = 0.1,
+    lam: Annotated[
+        float | None, typer.Option(help="0 = quality only … 1 = latency only; default 0.1")
+    ] = None,
+    max_latency_ms: Annotated[
+        float | None,
+        typer.Option(help="instead of --lam: mean milliseconds of a query, the router's included"),
+    ] = None,
+    max_quality_loss: Annotated[
+        float | None,
+        typer.Option(help="instead of --lam: mean quality given up against the best calibrated"),
+    ] = None,
     k: Annotated[int, typer.Option(help="also search: return k documents (0: only select)")] = 0,
     dataset: Annotated[str | None, typer.Option(help="which corpus of the run to search")] = None,
     index_folder: Annotated[
@@ -398,7 +420,9 @@ def select(
 ) -> None:
     """Choose the arm for one query, and say what to expect of it.
 
-    Example: l2r select runs/finance/router "operating margin in 2019?" --lam 0.1
+    Examples: l2r select runs/finance/router "operating margin in 2019?" --lam 0.1
+
+    l2r select runs/finance/router "operating margin in 2019?" --max-latency-ms 300
     """
     from router import Router
 
@@ -408,11 +432,16 @@ def select(
                 f"{option} says what to search; give --k too", param_hint=option
             )
     router = Router.load(router_folder, index=index_folder)
+    wish: dict[str, float | None] = {
+        "lam": lam,
+        "max_latency_ms": max_latency_ms,
+        "max_quality_loss": max_quality_loss,
+    }
     if k:
-        found = router.search(query, lam=lam, k=k, dataset=dataset)
+        found = router.search(query, k=k, dataset=dataset, **wish)
         choice = found.choice
     else:
-        choice = router.select(query, lam=lam)
+        choice = router.select(query, **wish)
     typer.echo(f"arm            {choice.arm}")
     for arm, probability in sorted(choice.probabilities.items(), key=lambda one: -one[1]):
         typer.echo(f"  {probability:.3f}        {arm}")
@@ -422,6 +451,13 @@ def select(
             f"latency {choice.expected.latency_ms:.1f} ms"
         )
     typer.echo(f"model of λ     {choice.lam_used:g}")
+    if choice.promised:
+        typer.echo(
+            f"promised       mean latency {choice.promised.latency_ms} ms, "
+            f"mean quality {choice.promised.quality}, over held-out queries"
+        )
+    if choice.reason:
+        typer.echo(f"reason         {choice.reason}")
     if k:
         for doc_id, value in zip(found.ranking.doc_ids, found.ranking.scores, strict=True):
             typer.echo(f"{value:10.4f}  {doc_id}")
@@ -461,6 +497,7 @@ def compare(
         typer.echo(f"all changes: {save_comparison(compared, output)}")
 
 
+app.command("calibrate")(calibrate_router)
 app.command("release")(release_labels)
 app.command("verify")(verify_release)
 app.add_typer(import_app, name="import")
@@ -499,6 +536,8 @@ def main(arguments: list[str] | None = None) -> None:
         if type(stop).__name__ == "SIGTERMException":
             typer.echo("stopped; run the same command again to continue", err=True)
             sys.exit(143)
+        if stop.code == 130:  # typer's word for Ctrl-C
+            typer.echo("stopped; run the same command again to continue", err=True)
         raise
     except KeyboardInterrupt:
         typer.echo("stopped; run the same command again to continue", err=True)

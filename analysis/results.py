@@ -12,6 +12,7 @@ from analysis.best_static import hindsight_outcomes, trained_outcomes
 from analysis.bootstrap import Resamples
 from analysis.claims import Claim, claims
 from analysis.comparison import Comparison, compare_policies
+from analysis.dead_arms import without_dead_arms
 from analysis.decided import FOLDS, TEST, Decided, join_decisions
 from analysis.details import BesideLabels, Details, details
 from analysis.evaluation import Evaluation, Failures, FloatArray, IntArray, evaluate_queries
@@ -83,6 +84,7 @@ def compute_results(
         RouterError: the decisions don't fit the labels, or lack the router to be reported on.
         SettingsError: a declared arm that the labels don't have.
     """
+    labels, samples_ms, dead = without_dead_arms(labels, samples_ms)
     decided = join_decisions(decisions, labels)
     lams = decided.lams
     router = _router_of(decided, settings)
@@ -116,7 +118,7 @@ def compute_results(
         folds=_folds(folds, router, settings),
         worst_case=tuple(summarise(scored(test_rows, TEST, "worst"))[0]) if failed else (),
         details=looked_into,
-        notes=(*notes, *decided.notes, *test.notes),
+        notes=(*notes, *dead, *decided.notes, *test.notes),
     )
 
 

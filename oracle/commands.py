@@ -20,7 +20,8 @@ import_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     help="Bring in labels made elsewhere: a table with a row per query (wide), a row per query and "
-    "arm (long), or TREC runs (trec). They train and report with no corpus at hand.",
+    "arm (long), or TREC runs (trec). They train and report with no corpus at hand.\n\n"
+    "Example: l2r import wide results.csv labels",
 )
 
 

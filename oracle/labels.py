@@ -170,6 +170,14 @@ def read_columns(
     raise LabelsError(f"{path} lacks the columns {', '.join(missing)}; {remedy}")
 
 
+def holds_texts(folder: Path) -> bool:
+    """Whether labels come with the texts of their queries; False where they can't be read."""
+    try:
+        return "text" in pq.read_schema(folder / "queries.parquet").names
+    except (OSError, pa.ArrowException):
+        return False
+
+
 def read_labels(folder: Path) -> Labels:
     """Read a complete labels folder into aligned arrays."""
     manifest = read_manifest(folder)

@@ -43,6 +43,7 @@ def test_missing_labels_are_named_before_torch_is_loaded(tmp_path):
         ),
         ("corpus: c\noracle: {split: {train: 0.9, val: 0.1, test: 0}}", "oracle.split.test: Input"),
         ("corpus: c\ncorpus: d", "corpus: lines 1 and 2; keep one"),
+        ("", "expected keys such as 'corpus:' and 'arms:', got an empty file"),
     ],
 )
 def test_impossible_settings_are_refused_when_they_are_read(tmp_path, capsys, text, told):
@@ -110,3 +111,23 @@ def test_sigterm_in_the_middle_of_training_ends_with_143(tmp_path):
     assert "run the same command again to continue" in told
     assert "Traceback" not in told
     assert not (tmp_path / "runs" / "router").exists()
+
+
+def test_a_bad_path_does_not_hide_a_bad_arm(tmp_path, capsys):
+    run = write(tmp_path, "corpus: nowhere\narms: [bm26, text_dense]\n")
+    for command in ("index", "oracle"):
+        with pytest.raises(SystemExit, match="1"):
+            l2r.main([command, str(run)])
+        told = capsys.readouterr().err
+        assert "no arm is called 'bm26'" in told
+        assert "nowhere" in told
+
+
+def test_ctrl_c_says_how_to_go_on(monkeypatch, tmp_path, capsys):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(l2r, "read_run", interrupted)
+    with pytest.raises(SystemExit, match="130"):
+        l2r.main(["train", str(tmp_path)])
+    assert "stopped; run the same command again to continue" in capsys.readouterr().err

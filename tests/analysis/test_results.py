@@ -1,5 +1,7 @@
 """Known answers: headroom, claims, comparisons, summaries, shares."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -213,3 +215,22 @@ def test_a_best_static_missing_from_decisions_is_picked_from_the_labels(suite):
 def test_lams_that_were_not_decided_are_not_shown(tmp_path):
     _, results = decided_results(tmp_path, lams=(0.3,), router=best_columns)
     assert results.shown_lams == (0.3,)
+
+
+def test_an_arm_that_failed_on_every_test_query_is_left_out_by_name(tmp_path):
+    labels = make_world(n=200).write(tmp_path)
+    late = labels.pipelines.index("text_late")
+    assert "text_late" not in labels.router_arms
+    status = labels.status.copy()
+    status[labels.splits == "test", late] = "error"
+    broken = replace(labels, status=status)
+    tables = [decide(broken, "router", 0.0, np.zeros(200, dtype=int))]
+    results = compute_results(broken, pa.concat_tables(tables), SETTINGS)
+    assert "static:text_late" not in results.test.scores.policies
+    assert len(results.test.scores.evaluation) == (labels.splits == "test").sum()
+    assert any(note.startswith("text_late is left out: it failed on all") for note in results.notes)
+    # One answer is enough to stay: then the failures take queries with them, as for every arm.
+    status[np.flatnonzero(labels.splits == "test")[0], late] = "ok"
+    kept = compute_results(replace(labels, status=status), pa.concat_tables(tables), SETTINGS)
+    assert "static:text_late" in kept.test.scores.policies
+    assert len(kept.test.scores.evaluation) == 1
