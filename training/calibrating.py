@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from arms.errors import LabelsError
 from arms.progress import Task
 from arms.reward import FloatArray
 from router.calibration import CalibratedPoint, Calibration, Measured
-from training.plan_outcomes import PlanOutcomes
+from router.policy import Policy
+from training.plan_outcomes import PlanOutcomes, plan_outcomes
 from training.table import RoutingTable
 
 RESAMPLES = 1000
@@ -28,12 +30,25 @@ Realised = Callable[[float], PlanOutcomes]
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The queries of a calibration."""
+    """The queries of a calibration, all comparable, over A and over P."""
 
     split: str
-    table: RoutingTable
-    """All comparable."""
+    action: RoutingTable
+    every: RoutingTable
     labels_hash: str
+
+
+def realised_by(
+    policy: Policy, held_out: HeldOut, overhead_ms: float, known: Mapping[str, Any]
+) -> Realised:
+    """Return what ``policy`` comes to at a λ; ``known`` goes to :meth:`Policy.decide` as it is."""
+    action = held_out.action
+
+    def realised(lam: float) -> PlanOutcomes:
+        decided = policy.decide(action.texts.tolist(), lam, action.competes, **known)
+        return plan_outcomes(decided.plans, held_out.every, overhead_ms)
+
+    return realised
 
 
 def calibrate_policy(
@@ -61,7 +76,7 @@ def calibrate_policy(
     Raises:
         LabelsError: there is no held-out query.
     """
-    if not len(held_out.table):
+    if not len(held_out.every):
         raise LabelsError(
             f"no comparable query lies in the split '{held_out.split}': nothing to calibrate on; "
             "give labels with held-out queries, or another --split"
@@ -78,16 +93,16 @@ def calibrate_policy(
     grid = sorted(set(lams)) if lams is not None else fine_grid(latency_ms, wanted)
     for lam in grid:
         latency_ms(lam)
-    draws = _draws(len(held_out.table), seed)
-    datasets, counts = np.unique(held_out.table.datasets.astype(str), return_counts=True)
-    arms = held_out.table.arms
+    draws = _draws(len(held_out.every), seed)
+    datasets, counts = np.unique(held_out.every.datasets.astype(str), return_counts=True)
+    columns = {arm: held_out.every.arms.index(arm) for arm in held_out.action.arms}
     return Calibration(
         split=held_out.split,
         datasets=dict(zip(datasets.tolist(), counts.tolist(), strict=True)),
         confidence=CONFIDENCE,
         any_lam=lams is None,
         labels_hash=held_out.labels_hash,
-        points=tuple(_point(lam, found[lam], draws, arms) for lam in grid),
+        points=tuple(_point(lam, found[lam], draws, columns) for lam in grid),
     )
 
 
@@ -119,12 +134,10 @@ def _draws(queries: int, seed: int) -> list[np.ndarray]:
 
 
 def _point(
-    lam: float, outcomes: PlanOutcomes, draws: Sequence[np.ndarray], arms: Sequence[str]
+    lam: float, outcomes: PlanOutcomes, draws: Sequence[np.ndarray], columns: Mapping[str, int]
 ) -> CalibratedPoint:
-    answered = {
-        arm: (outcomes.answering == column).astype(np.float64) for column, arm in enumerate(arms)
-    }
-    means = np.column_stack([outcomes.latency_ms, outcomes.quality, *answered.values()])
+    answered = [(outcomes.answering == column).astype(float) for column in columns.values()]
+    means = np.column_stack([outcomes.latency_ms, outcomes.quality, *answered])
     drawn_means = np.array([means[rows].mean(axis=0) for rows in draws])
     drawn_p95 = np.array([np.percentile(outcomes.latency_ms[rows], 95) for rows in draws])
     latency, quality, *shares = (
@@ -136,7 +149,7 @@ def _point(
         latency_ms=latency,
         latency_p95_ms=_measured(np.percentile(outcomes.latency_ms, 95), drawn_p95),
         quality=quality,
-        share=dict(zip(arms, shares, strict=True)),
+        share=dict(zip(columns, shares, strict=True)),
     )
 
 

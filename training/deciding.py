@@ -63,7 +63,7 @@ def add_decisions(
     action, every = shop.action.rows(rows), shop.every.rows(rows)
     chosen = {}
     for name, policy in fitted.learned.items():
-        known = _known(shop, policy, rows)
+        known = already_known(shop, policy, rows)
         for lam in policy.lams or shop.settings.lams:
             decided = policy.decide(action.texts.tolist(), lam, action.competes, **known)
             columns = answering_columns(decided.plans, action.arms)
@@ -116,7 +116,7 @@ def answering_columns(plans: Sequence[Plan], arms: Sequence[str]) -> Columns:
     return np.array([column_of[plan.answering_arm] for plan in plans], dtype=np.intp)
 
 
-def _known(shop: Workshop, policy: Policy, rows: Rows) -> dict[str, Any]:
+def already_known(shop: Workshop, policy: Policy, rows: Rows) -> dict[str, Any]:
     """What a policy would otherwise compute again: query vectors, and what its probes found."""
     same = policy.frozen_encoder() == shop.encoder.resolved.revision and shop.embedded.shape[1] > 0
     return {

@@ -37,8 +37,8 @@ def plan_outcomes(
         overhead_ms: of deciding, for all or for each query.
 
     Raises:
-        LabelsError: a plan fuses arms, whose joint quality labels don't hold, or runs an arm that
-            has no label on that query.
+        LabelsError: a plan fuses arms, whose joint quality labels don't hold, or an arm of a plan
+            failed, or is answered by one that the dataset lacks.
     """
     column_of = {arm: column for column, arm in enumerate(every.arms)}
     runs = np.zeros((len(plans), len(every.arms)), dtype=bool)
@@ -52,7 +52,8 @@ def plan_outcomes(
     answering = np.array([column_of[plan.answering_arm] for plan in plans], dtype=np.intp)
     rows = np.arange(len(plans))
     quality = every.quality[rows, answering]
-    latency_ms = np.where(runs, every.latency_ms, 0.0).sum(axis=1) + overhead_ms
+    # A probe that the dataset lacks isn't run.
+    latency_ms = np.where(runs & every.competes, every.latency_ms, 0.0).sum(axis=1) + overhead_ms
     unknown = np.flatnonzero(~(np.isfinite(quality) & np.isfinite(latency_ms)))
     if len(unknown):
         row = unknown[0]

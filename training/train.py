@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from arms.progress import Progress, SilentProgress
 from arms.settings import ArmSettings
 from oracle.labels import read_labels
 from router.artifact import DECISIONS, RouterRecord, write_router
+from router.calibration import Calibration
 from router.decisions import write_decisions
 from router.policies.encoder import EncoderPolicy
 from router.policies.static import StaticPolicy
@@ -22,6 +22,7 @@ from router.policy import Policy
 from router.query_encoder import QueryEncoder
 from training import fitting
 from training.baselines import Columns
+from training.calibrating import HeldOut, calibrate_policy, realised_by
 from training.deciding import (
     BEST_STATIC,
     ROUTER,
@@ -29,6 +30,7 @@ from training.deciding import (
     Fitted,
     add_decisions,
     add_static_arms,
+    already_known,
     measured_overheads,
 )
 from training.decision_table import DecisionTable
@@ -36,6 +38,7 @@ from training.embeddings import embed_queries
 from training.fitting import Heads, Rows, Workshop
 from training.folds import check_folds, fold_of_queries, held_out_share
 from training.held_out import expected_per_arm, held_out_metrics
+from training.labels_hash import labels_hash
 from training.learners import LEARNERS
 from training.lightning_run import check_trainer
 from training.probed import RecordedRuns
@@ -184,12 +187,31 @@ def _write(
         arm_options=_arm_options(manifest),
         overhead_ms={name: float(np.median(times)) for name, times in overheads.items()},
         training_metrics=_metrics(shop, fixed, chosen),
-        labels_hash=hashlib.sha256((labels_folder / "labels.parquet").read_bytes()).hexdigest(),
+        labels_hash=labels_hash(labels_folder),
+        calibration=_calibration(shop, learned[ROUTER], overheads, labels_hash(labels_folder)),
     )
     policies = [*learned.values(), _best_static_policy(shop)]
     record = write_router(router_folder, record, policies, keep_decisions=False)
     write_decisions(decisions.finish(), router_folder / DECISIONS)
     return record
+
+
+def _calibration(
+    shop: Workshop, policy: Policy, overheads: Mapping[str, np.ndarray], label_hash: str
+) -> dict[str, Calibration]:
+    """Measure the default policy on the validation queries, so that wishes work out of the box."""
+    validation = shop.action.comparable & shop.every.comparable & (shop.action.splits == "val")
+    rows = np.flatnonzero(validation)
+    if not len(rows):
+        return {}
+    held_out = HeldOut("val", shop.action.rows(rows), shop.every.rows(rows), label_hash)
+    overhead_ms = float(np.median(overheads[policy.name]))
+    realised = realised_by(policy, held_out, overhead_ms, already_known(shop, policy, rows))
+    return {
+        policy.name: calibrate_policy(
+            realised, policy.lams, held_out, shop.settings.lams, seed=shop.settings.seed
+        )
+    }
 
 
 def _cross_validate(

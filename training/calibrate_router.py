@@ -1,0 +1,116 @@
+"""Calibrate a finished router on labels: what ``l2r calibrate`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arms.errors import LabelsError, RouterError
+from arms.progress import Progress, SilentProgress
+from oracle.labels import read_labels
+from router.artifact import RouterRecord, policy_folder, read_router, update_record
+from router.calibration import Calibration
+from router.overhead import measure_overhead
+from router.policies import load_policy
+from router.policy import Policy
+from training.calibrating import POINTS, HeldOut, calibrate_policy, realised_by
+from training.labels_hash import labels_hash
+from training.probed import RecordedRuns
+from training.table import RoutingTable, Texts, routing_table
+
+_TIMED_QUERIES = 50
+
+
+def calibrate_router(
+    router_folder: Path,
+    labels_folder: Path,
+    policy_name: str | None = None,
+    split: str = "val",
+    texts: Texts | None = None,
+    progress: Progress | None = None,
+) -> Calibration:
+    """Measure a policy of the router on held-out labels, and keep the curve in ``router.json``.
+
+    Policies that take any λ are measured over a grid that is finest where the latency changes;
+    others at the λ they were trained for. The overhead is the one measured in training.
+
+    Args:
+        router_folder: what ``l2r train`` wrote.
+        labels_folder: labels that have all of the router's arms.
+        policy_name: default: the router's own.
+        split: ``val``, or ``test`` where the curve is to be reported rather than relied on.
+        texts: (dataset, query id) → text, for labels that hold none.
+        progress: where a bar is drawn.
+
+    Raises:
+        RouterError: the router is unusable or has no such policy.
+        LabelsError: the labels are unusable, lack an arm or a text, have no query in ``split``,
+            or the policy probes and the labels hold no rankings.
+    """
+    record = read_router(router_folder)
+    name = policy_name or record.default_policy
+    if name not in record.policies:
+        raise RouterError(f"this router has the policies {', '.join(record.policies)}; got {name}")
+    policy = load_policy(policy_folder(router_folder, name))
+    labels = read_labels(labels_folder)
+    action = routing_table(labels, record.arms, texts)
+    every = routing_table(labels, labels.pipelines, texts)
+    rows = np.flatnonzero((action.splits == split) & action.comparable & every.comparable)
+    held_out = HeldOut(split, action.rows(rows), every.rows(rows), labels_hash(labels_folder))
+    runs = RecordedRuns.beside(labels_folder, labels) if policy.probes else None
+    known = _known(policy, held_out.action, runs, rows, every)
+    overhead_ms = _overhead_ms(record, policy, held_out.action, known)
+    total = len(policy.lams) if policy.lams else POINTS
+    with (progress or SilentProgress()).task("calibrating", total=total) as task:
+        found = calibrate_policy(
+            realised_by(policy, held_out, overhead_ms, known),
+            policy.lams,
+            held_out,
+            record.lams,
+            task,
+        )
+    update_record(router_folder, replace(record, calibration={**record.calibration, name: found}))
+    return found
+
+
+def _known(
+    policy: Policy,
+    table: RoutingTable,
+    runs: RecordedRuns | None,
+    rows: np.ndarray,
+    every: RoutingTable,
+) -> dict[str, Any]:
+    """What is the same at every λ: query vectors, and what the probes found."""
+    probed = None
+    if policy.probes:
+        if runs is None:
+            raise LabelsError(
+                f"the policy '{policy.name}' looks at what {', '.join(policy.probes)} find, and "
+                "the labels hold no rankings (runs.parquet); give labels with rankings"
+            )
+        probed = runs.probed(policy.probes, rows, every, policy.probe_depth)
+    frozen = policy.frozen_encoder() is not None and len(table) > 0
+    embeddings = policy.embed(table.texts.tolist(), 0.0) if frozen else None
+    return {"embeddings": embeddings, "probed": probed}
+
+
+def _overhead_ms(
+    record: RouterRecord, policy: Policy, table: RoutingTable, known: Mapping[str, Any]
+) -> float:
+    """The overhead that training measured, or else the median over some held-out queries."""
+    recorded = record.overhead_ms.get(policy.name)
+    if recorded is not None or not len(table):
+        return recorded or 0.0
+    probed = known["probed"]
+    cut = None if probed is None else {arm: one[:_TIMED_QUERIES] for arm, one in probed.items()}
+    timed = measure_overhead(
+        policy,
+        table.texts[:_TIMED_QUERIES].tolist(),
+        policy.lams[0] if policy.lams else 0.0,
+        probed=cut,
+    )
+    return float(np.median(timed))
