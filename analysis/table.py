@@ -151,4 +151,4 @@ def _csv_cells(cell: Cell, is_estimate: bool) -> list[str]:
 def _csv_number(value: float | int | None) -> str:
     if value is None or value != value:  # NaN
         return ""
-    return str(value) if isinstance(value, int) else repr(round(value, 6) + 0.0)
+    return str(value) if isinstance(value, int) else repr(round(float(value), 6) + 0.0)

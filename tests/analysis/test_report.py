@@ -201,3 +201,9 @@ def test_importing_the_report_loads_neither_matplotlib_nor_scipy_nor_pandas():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in run.stdout.split()}
     assert not loaded & {"matplotlib", "scipy", "pandas", "torch"}
+
+
+def test_no_csv_cell_shows_what_kind_of_number_it_is(report):
+    """``np.float64(0.3)`` is what repr makes of numpy's numbers; no other program reads it."""
+    for path in report.csv:
+        assert "np." not in path.read_text(encoding="utf-8"), path.name
