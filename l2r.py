@@ -324,6 +324,7 @@ def run_stages(run: Any, datasets: list[Dataset], stages: tuple[str, ...]) -> No
         )
         typer.echo(f"labels: {labels_folder}")
     if "train" in stages:
+        from training.held_out import collapse_warnings
         from training.train import train_routers
 
         texts = {
@@ -331,7 +332,9 @@ def run_stages(run: Any, datasets: list[Dataset], stages: tuple[str, ...]) -> No
             for dataset in datasets
             for query in dataset.queries
         }
-        train_routers(labels_folder, texts, router_folder, run.training, _progress())
+        record = train_routers(labels_folder, texts, router_folder, run.training, _progress())
+        for warning in collapse_warnings(record.training_metrics):
+            typer.echo(f"warning: {warning}", err=True)
         typer.echo(f"router: {router_folder}")
     if "report" in stages:
         from analysis.report import write_report

@@ -6,6 +6,7 @@ import numpy as np
 
 from analysis.bootstrap import Estimate
 from analysis.claims import Claim
+from analysis.collapse import collapse_sentences, collapses
 from analysis.columns import counted
 from analysis.comparison import Comparison
 from analysis.content import ArmAnswer
@@ -73,8 +74,13 @@ def _in_short(claim: Claim) -> str:
 
 
 def headline(results: Results) -> tuple[str, ...]:
-    """The short answer, then a sentence per shown λ: the router against the best static arm."""
-    return (short_answer(results), *_beside_best_static(results))
+    """The short answer, a sentence per shown λ (against the best static arm), and a warning.
+
+    The warning: at which λ the router has stopped choosing.
+    """
+    found = collapses(results.test.shares, results.labels.pipelines)
+    own = [one for one in found if one.policy == results.router]
+    return (short_answer(results), *_beside_best_static(results), *collapse_sentences(own))
 
 
 def _beside_best_static(results: Results) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from analysis.claim_tables import claim_table, comparison_table
+from analysis.collapse import collapse_sentences, collapses
 from analysis.columns import counted
 from analysis.content import FigureEntry, ReportContent, Section
 from analysis.dataset_tables import (
@@ -150,7 +151,8 @@ def _main(results: Results) -> Section:
                 "failing.",
             )
         )
-    return Section("All policies", tables=tuple(tables))
+    collapsed = collapse_sentences(collapses(results.test.shares, results.labels.pipelines))
+    return Section("All policies", collapsed, tables=tuple(tables))
 
 
 def _significance(results: Results) -> Section:

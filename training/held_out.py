@@ -5,6 +5,7 @@ The full comparison belongs to analysis; these numbers travel inside the router.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ from numpy.typing import NDArray
 
 from arms.reward import FloatArray
 from router.artifact import Expected
+from router.collapse import collapsed_arm
 from training.baselines import hard_best
 from training.table import RoutingTable
 
-COLLAPSE_SHARE = 0.95
 _ENOUGH_QUERIES = 20
 
 
@@ -33,7 +34,6 @@ def held_out_metrics(table: RoutingTable, chosen: NDArray[np.intp], lam: float) 
     rows = np.arange(len(counted))
     oracle = hard_best(counted, lam)
     shares, oracle_shares = (_shares(columns, len(table.arms)) for columns in (picked, oracle))
-    top = int(shares.argmax())
     return {
         "queries": len(counted),
         "reward": float(rewards[rows, picked].mean()),
@@ -41,8 +41,47 @@ def held_out_metrics(table: RoutingTable, chosen: NDArray[np.intp], lam: float) 
         "quality": float(counted.quality[rows, picked].mean()),
         "latency_ms": float(counted.latency_ms[rows, picked].mean()),
         "share": dict(zip(table.arms, shares.tolist(), strict=True)),
-        "collapsed": bool(shares[top] >= COLLAPSE_SHARE > oracle_shares[top]),
+        "oracle_share": dict(zip(table.arms, oracle_shares.tolist(), strict=True)),
+        "collapsed": collapsed_arm(shares.tolist(), oracle_shares.tolist()) is not None,
     }
+
+
+def collapse_warnings(metrics: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
+    """A sentence for each policy and arm where the policy has collapsed, on validation queries.
+
+    ``metrics``: policy → λ → split → :func:`held_out_metrics`, as a router's record holds them.
+    Without validation queries the test queries tell. Policies that take a λ from elsewhere, or
+    have no shares, say nothing.
+    """
+    told: dict[tuple[str, str, str], list[tuple[str, float, float]]] = {}
+    for policy, by_lam in metrics.items():
+        for lam, by_split in by_lam.items():
+            split = next((name for name in ("val", "test") if _counted(by_split, name)), None)
+            if split is None or not by_split[split]["collapsed"]:
+                continue
+            share, oracle = by_split[split]["share"], by_split[split]["oracle_share"]
+            arm = max(share, key=share.__getitem__)
+            told.setdefault((policy, arm, split), []).append((lam, share[arm], oracle[arm]))
+    return [_warning(*key, found) for key, found in told.items()]
+
+
+def _counted(by_split: Mapping[str, Any], split: str) -> bool:
+    return bool(by_split.get(split, {}).get("queries"))
+
+
+def _warning(policy: str, arm: str, split: str, found: list[tuple[str, float, float]]) -> str:
+    lams, shares, oracles = zip(*found, strict=True)
+    named = {"val": "validation", "test": "test"}[split]
+    return (
+        f"{policy} has collapsed at λ = {', '.join(lams)}: it sends {_percent(shares)} of the "
+        f"{named} queries to {arm}; the oracle over the same arms sends {_percent(oracles)} there"
+    )
+
+
+def _percent(shares: Sequence[float]) -> str:
+    """``100 %``, or several where they differ."""
+    written = [f"{share:.0%}".replace("%", " %") for share in shares]
+    return written[0] if len(set(written)) == 1 else ", ".join(written)
 
 
 def expected_per_arm(table: RoutingTable, chosen: NDArray[np.intp]) -> dict[str, Expected]:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.training.tables import make_table
-from training.held_out import expected_per_arm, held_out_metrics
+from training.held_out import collapse_warnings, expected_per_arm, held_out_metrics
 
 
 def test_metrics_of_a_hand_computed_table():
@@ -44,3 +44,24 @@ def test_expectations_are_over_the_queries_sent_where_there_are_enough():
     assert (expected["a"].quality, expected["a"].queries) == (pytest.approx(0.9), 30)
     assert (expected["b"].quality, expected["b"].queries) == (pytest.approx(0.2), 40)
     assert expected["b"].latency_ms == pytest.approx(8.0)
+
+
+def test_a_collapse_is_told_once_per_policy_with_what_the_oracle_does():
+    table = make_table(np.tile([[1.0, 0.0], [0.0, 1.0]], (20, 1)))
+    collapsed = held_out_metrics(table, np.zeros(40, dtype=int), 0.0)
+    choosing = held_out_metrics(table, np.arange(40) % 2, 0.0)
+    metrics = {
+        "router": {
+            "0": {"val": collapsed, "test": choosing},
+            "0.1": {"val": {"queries": 0}, "test": collapsed},
+            "0.3": {"val": choosing, "test": collapsed},
+            "0.5": {"val": collapsed, "test": choosing},
+        },
+        "other": {"0": {"val": {"queries": 0}, "test": {"queries": 0}}},
+    }
+    assert collapse_warnings(metrics) == [
+        "router has collapsed at λ = 0, 0.5: it sends 100 % of the validation queries to a; the "
+        "oracle over the same arms sends 50 % there",
+        "router has collapsed at λ = 0.1: it sends 100 % of the test queries to a; the oracle "
+        "over the same arms sends 50 % there",
+    ]
