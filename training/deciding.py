@@ -18,7 +18,11 @@ from training.fitting import BestStatic, Rows, Workshop
 from training.table import RoutingTable
 
 ROUTER = "router"
-ROUTER_LORA = "router_lora"
+"""The policy that is used unless another is named."""
+PER_LAM = "router_per_lam"
+"""The paper's: one model for each λ."""
+PER_LAM_LORA = "router_lora"
+"""The paper's, with the encoder adapted; beside heads over the frozen one."""
 BEST_STATIC = "best_static"
 BEST_STATIC_PER_DATASET = "best_static_per_dataset"
 RANDOM_SAME_MIX = "random_same_mix"
@@ -117,7 +121,7 @@ def answering_columns(plans: Sequence[Plan], arms: Sequence[str]) -> Columns:
 
 
 def already_known(shop: Workshop, policy: Policy, rows: Rows) -> dict[str, Any]:
-    """What a policy would otherwise compute again: query vectors, and what its probes found."""
+    """What ``decide`` would otherwise compute again: query vectors, and what probes found."""
     same = policy.frozen_encoder() == shop.encoder.resolved.revision and shop.embedded.shape[1] > 0
     return {
         "embeddings": shop.embedded[rows] if same else None,

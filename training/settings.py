@@ -124,6 +124,16 @@ class TrainingSettings(Settings):
     """Everything that decides which router comes out, apart from the labels themselves."""
 
     lams: tuple[float, ...] = Field(default=(0.0, 0.1, 0.3, 0.5, 0.7, 1.0), min_length=1)
+    router: str = Field(
+        default="auto",
+        description="the policy used by default, called 'router': one of those fitted, e.g. "
+        "router_per_lam (the paper's), or auto, the best on validation of those that take any lam",
+    )
+    policies: tuple[str, ...] | None = Field(
+        default=None,
+        description="those to fit beside the paper's models per lam; default: all that can be, "
+        "[]: none",
+    )
     tau: float = Field(default=0.1, gt=0)
     encoder: str | None = Field(default=None, description="default: the offline MiniLM")
     encoder_mode: Literal["frozen", "lora"] = Field(

@@ -11,6 +11,7 @@ import numpy as np
 
 from arms.catalogue import spec_of
 from arms.progress import Progress, SilentProgress
+from arms.reward import FloatArray
 from arms.settings import ArmSettings
 from oracle.labels import read_labels
 from router.artifact import DECISIONS, RouterRecord, write_router
@@ -25,8 +26,9 @@ from training.baselines import Columns
 from training.calibrating import HeldOut, calibrate_policy, realised_by
 from training.deciding import (
     BEST_STATIC,
+    PER_LAM,
+    PER_LAM_LORA,
     ROUTER,
-    ROUTER_LORA,
     Fitted,
     add_decisions,
     add_static_arms,
@@ -34,12 +36,13 @@ from training.deciding import (
     measured_overheads,
 )
 from training.decision_table import DecisionTable
+from training.default_policy import check_default, choose_default, with_default
 from training.embeddings import embed_queries
 from training.fitting import Heads, Rows, Workshop
 from training.folds import check_folds, fold_of_queries, held_out_share
 from training.held_out import expected_per_arm, held_out_metrics
 from training.labels_hash import labels_hash
-from training.learners import LEARNERS
+from training.learners import learners_of
 from training.lightning_run import check_trainer
 from training.probed import RecordedRuns
 from training.settings import TrainingSettings
@@ -60,8 +63,9 @@ def train_routers(
 ) -> RouterRecord:
     """Train at every λ of ``settings`` and write ``router_folder`` with ``decisions.parquet``.
 
-    Policies in the artifact: ``router`` (the default), ``router_lora`` where asked for, ``tfidf``,
-    and ``best_static`` (of A, the arms a router may choose). Decided in addition: ``static:<arm>``
+    Policies in the artifact: ``router`` (the default, see :mod:`training.default_policy`), the
+    other learned ones by their own names (``router_per_lam``, ``router_lora``, ``tfidf``, …), and
+    ``best_static`` (of A, the arms a router may choose). Decided in addition: ``static:<arm>``
     for every arm of P, ``best_static`` and ``best_static_per_dataset`` (of P), ``random_same_mix``.
     Nothing is fitted or chosen on test queries.
 
@@ -79,7 +83,8 @@ def train_routers(
     Raises:
         LabelsError: the labels are absent, have fewer than two arms, no usable training query, or
             no text.
-        SettingsError: there are more folds than texts, or Lightning refuses ``trainer``.
+        SettingsError: there are more folds than texts, Lightning refuses ``trainer``, or
+            ``settings.router`` names a policy that isn't fitted.
         RouterError: the encoder can't be loaded.
         MissingExtraError: a package that the settings need is not installed.
     """
@@ -87,6 +92,7 @@ def train_routers(
     labels = read_labels(labels_folder)
     action = routing_table(labels, labels.router_arms, texts)
     check_trainable(action)
+    check_default(settings)
     check_folds(action, settings.cross_validation_folds)
     check_trainer(settings.trainer)
     every = routing_table(labels, labels.pipelines, texts)
@@ -112,6 +118,11 @@ def train_routers(
 class _FixedSplit:
     fitted: Fitted
     head_metrics: dict[str, Heads]
+    """Policy → how its heads were fitted."""
+    default: str
+    """The name, among learners, of the policy that became ``router``."""
+    overheads: dict[str, FloatArray]
+    """Policy → (Q,) milliseconds."""
 
 
 def _fit_fixed_split(shop: Workshop) -> _FixedSplit:
@@ -122,14 +133,21 @@ def _fit_fixed_split(shop: Workshop) -> _FixedSplit:
     frozen = fitting.fit_frozen(shop, _frozen_lams(settings), train, validation, log=True)
     start = frozen if settings.lora.start_from_frozen else None
     if settings.encoder_mode == "lora":
-        heads[ROUTER] = fitting.fit_lora_heads(shop, settings.lams, start, train, validation)
+        heads[PER_LAM] = fitting.fit_lora_heads(shop, settings.lams, start, train, validation)
     else:
-        heads[ROUTER] = frozen.only(settings.lams)
+        heads[PER_LAM] = frozen.only(settings.lams)
         if settings.lora_lams:
-            heads[ROUTER_LORA] = fitting.fit_lora_heads(
+            heads[PER_LAM_LORA] = fitting.fit_lora_heads(
                 shop, settings.lora_lams, start, train, validation
             )
-    return _FixedSplit(_fitted(shop, heads, train, validation, splits != "test"), heads)
+    fitted = _fitted(shop, heads, train, validation, splits != "test")
+    overheads = {name: measured_overheads(shop, one) for name, one in fitted.learned.items()}
+    default = choose_default(shop, fitted.learned, validation, overheads)
+
+    def renamed(by_name: Mapping[str, Any]) -> dict[str, Any]:
+        return {ROUTER if name == default else name: one for name, one in by_name.items()}
+
+    return _FixedSplit(with_default(fitted, default), renamed(heads), default, renamed(overheads))
 
 
 def _fitted(
@@ -148,11 +166,10 @@ def _fitted(
         )
         for name, fitted in heads.items()
     }
-    for learner in LEARNERS:
-        if learner.wanted(shop.settings):
-            policy = learner.fit(shop, train, validation)
-            if policy is not None:
-                learned[policy.name] = policy
+    for learner in learners_of(shop.settings):
+        policy = learner.fit(shop, train, validation)
+        if policy is not None:
+            learned[policy.name] = policy
     return Fitted(learned, fitting.fit_best_static(shop.every.rows(seen), shop.settings.lams))
 
 
@@ -164,13 +181,12 @@ def _write(
     router_folder: Path,
 ) -> RouterRecord:
     splits, everyone = shop.action.splits, np.arange(len(shop.action))
-    learned = fixed.fitted.learned
-    overheads = {name: measured_overheads(shop, policy) for name, policy in learned.items()}
+    learned, overheads = fixed.fitted.learned, fixed.overheads
     decisions = DecisionTable()
     add_static_arms(decisions, shop.every, splits)
     chosen = add_decisions(decisions, shop, fixed.fitted, everyone, splits, overheads)
     typical = {name: np.full_like(times, np.median(times)) for name, times in overheads.items()}
-    _cross_validate(shop, decisions, typical)
+    _cross_validate(shop, fixed.default, decisions, typical)
     record = RouterRecord(
         arms=shop.action.arms,
         default_policy=ROUTER,
@@ -215,7 +231,7 @@ def _calibration(
 
 
 def _cross_validate(
-    shop: Workshop, decisions: DecisionTable, overheads: dict[str, np.ndarray]
+    shop: Workshop, default: str, decisions: DecisionTable, overheads: dict[str, FloatArray]
 ) -> None:
     """Decide every query once more, by policies that never saw its group."""
     settings = shop.settings
@@ -237,8 +253,8 @@ def _cross_validate(
             continue
         heads: dict[str, Heads] = {}
         if settings.encoder_mode == "frozen":
-            heads[ROUTER] = fitting.fit_frozen(shop, settings.lams, train, validation)
-        fitted = _fitted(shop, heads, train, validation, folds != fold)
+            heads[PER_LAM] = fitting.fit_frozen(shop, settings.lams, train, validation)
+        fitted = with_default(_fitted(shop, heads, train, validation, folds != fold), default)
         add_decisions(decisions, shop, fitted, unseen, named[unseen], overheads)
 
 
@@ -303,7 +319,7 @@ def _steps(settings: TrainingSettings, action: RoutingTable) -> int:
     lora = settings.lams if settings.encoder_mode == "lora" else settings.lora_lams
     folds = settings.cross_validation_folds if settings.cross_validation_folds >= 2 else 0
     in_folds = len(settings.lams) * (settings.encoder_mode == "frozen")
-    learners = sum(one.steps(settings) for one in LEARNERS if one.wanted(settings))
+    learners = sum(one.steps(settings) for one in learners_of(settings))
     return (
         len(_frozen_lams(settings))
         + len(lora) * fitting.lora_batches(settings, train)

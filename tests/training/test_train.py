@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from arms.errors import LabelsError
+from arms.errors import LabelsError, SettingsError
 from oracle.labels import read_labels
 from router.artifact import read_router
 from router.decisions import read_decisions
 from router.router import Router
 from tests.training.synthetic import ARMS, write_labels
-from training.settings import BaselineSettings, FrozenSettings, LoraSettings, TrainingSettings
+from training.settings import FrozenSettings, LoraSettings, TrainingSettings
 from training.table import routing_table
 from training.train import train_routers
 
@@ -42,7 +42,9 @@ def trained(tmp_path_factory):
     """One run with the offline encoder: masks, failures, two λ, five folds."""
     root = tmp_path_factory.mktemp("trained")
     labels = write_labels(root / "labels", count=600, lacking={"beta": ("text_rerank",)}, failing=4)
-    settings = TrainingSettings(lams=LAMS, overhead_queries=5)
+    settings = TrainingSettings(
+        lams=LAMS, overhead_queries=5, policies=("router_conditioned", "tfidf")
+    )
     record = train_routers(labels, None, root / "router", settings)
     return labels, root / "router", record
 
@@ -71,7 +73,7 @@ def test_a_control_with_shuffled_labels_learns_nothing(tmp_path):
     settings = TrainingSettings(
         lams=(0.0,),
         overhead_queries=1,
-        baselines=BaselineSettings(tfidf=False),
+        policies=(),
         # As in the paper: no constant head to fall back on, which would hide a leak.
         frozen=FrozenSettings(weight_decays=(0.01,), allow_constant=False),
     )
@@ -89,6 +91,7 @@ def test_every_policy_decides_every_query_once_per_evaluation(trained):
     decisions = decisions_of(router)
     assert set(decisions["policy"]) == {
         "router",
+        "router_per_lam",
         "tfidf",
         "best_static",
         "best_static_per_dataset",
@@ -118,7 +121,7 @@ def test_no_plan_names_an_arm_that_the_dataset_lacks(trained):
 def test_overhead_is_charged_to_policies_that_compute(trained):
     decisions = decisions_of(trained[1])
     overhead = decisions.groupby("policy")["overhead_ms"]
-    assert (overhead.min()[["router", "tfidf"]] > 0).all()
+    assert (overhead.min()[["router", "router_per_lam", "tfidf"]] > 0).all()
     assert (overhead.max()[["best_static", "random_same_mix", "static:bm25"]] == 0).all()
 
 
@@ -128,7 +131,7 @@ def test_decisions_are_what_the_router_selects(trained):
     decisions = decisions_of(folder)
     router = Router.load(folder)
     rows = np.flatnonzero((labels.datasets == "alpha") & (labels.splits == "test"))
-    for policy in ("router", "tfidf"):
+    for policy in ("router", "router_per_lam", "tfidf"):
         choices = router.select_many(labels.texts[rows].tolist(), lam=0.3, policy=policy)
         mine = decisions[
             (decisions["policy"] == policy)
@@ -145,7 +148,7 @@ def test_decisions_are_what_the_router_selects(trained):
 
 def test_the_artifact_records_what_it_came_from(trained):
     _, folder, record = trained
-    assert read_router(folder).policies == ("router", "tfidf", "best_static")
+    assert read_router(folder).policies == ("router", "router_per_lam", "tfidf", "best_static")
     assert record.arms == ARMS
     assert record.lams == LAMS
     assert record.encoder_id == "all-MiniLM-L6-v2"
@@ -154,7 +157,7 @@ def test_the_artifact_records_what_it_came_from(trained):
     assert set(record.expected[0.0]) == set(ARMS)
     assert record.training_metrics["router"]["0.3"]["test"]["queries"] == 60
     assert record.training_metrics["router"]["0"]["test"]["collapsed"] is False
-    assert record.training_metrics["router"]["0"]["kept_epoch"]["val_reward"] > 0.6
+    assert record.training_metrics["router_per_lam"]["0"]["kept_epoch"]["val_reward"] > 0.6
     assert len(record.labels_hash) == 64
 
 
@@ -165,7 +168,7 @@ def small(tiny_bert, **changes):
         "cross_validation_folds": 0,
         "overhead_queries": 1,
         "frozen": FrozenSettings(epochs=2),
-        "baselines": BaselineSettings(tfidf=False),
+        "policies": (),
     }
     return TrainingSettings(**(given | changes))
 
@@ -182,7 +185,7 @@ def test_the_same_command_gives_the_same_weights(tiny_bert, tmp_path):
     lora = LoraSettings(rank=2, epochs=1)
     runs = []
     for name in ("one", "two"):
-        settings = small(tiny_bert, lora_lams=(0.5,), lora=lora, baselines=BaselineSettings())
+        settings = small(tiny_bert, lora_lams=(0.5,), lora=lora, policies=("tfidf",))
         train_routers(labels, None, tmp_path / name, settings)
         runs.append(weights_of(tmp_path / name))
     assert runs[0] == runs[1]
@@ -287,7 +290,7 @@ def test_progress_counts_every_fit(tiny_bert, tmp_path):
     settings = small(
         tiny_bert,
         cross_validation_folds=2,
-        baselines=BaselineSettings(),
+        policies=("tfidf",),
         lora_lams=(0.5,),
         lora=lora,
     )
@@ -302,3 +305,20 @@ def test_progress_counts_every_fit(tiny_bert, tmp_path):
 def test_router_json_is_finite_json(trained):
     content = json.loads((trained[1] / "router.json").read_text(encoding="utf-8"))
     assert content["default_policy"] == "router"
+
+
+def test_the_default_policy_is_the_one_named(tiny_bert, tmp_path):
+    labels = write_labels(tmp_path / "labels", count=60)
+    both = small(tiny_bert, policies=("router_conditioned",), router="router_per_lam")
+    assert train_routers(labels, None, tmp_path / "router", both).policies == (
+        "router",
+        "router_conditioned",
+        "best_static",
+    )
+    loaded = Router.load(tmp_path / "router")
+    assert loaded.select("what", lam=0.2).lam_used == 0.0
+    assert loaded.select("what", lam=0.2, policy="router_conditioned").lam_used == 0.2
+    with pytest.raises(SettingsError, match=r"training\.router is 'tfidf', and the policies to"):
+        train_routers(labels, None, tmp_path / "other", small(tiny_bert, router="tfidf"))
+    with pytest.raises(SettingsError, match="'tfidff'; did you mean 'tfidf'"):
+        train_routers(labels, None, tmp_path / "other", small(tiny_bert, policies=("tfidff",)))

@@ -5,7 +5,7 @@ import pytest
 
 from arms.errors import MissingExtraError
 from tests.training.synthetic import write_labels
-from training.settings import BaselineSettings, FrozenSettings, TrainingSettings, WandbSettings
+from training.settings import FrozenSettings, TrainingSettings, WandbSettings
 from training.train import train_routers
 from training.wandb_logger import NoRun, open_run
 
@@ -53,7 +53,7 @@ def test_offline_run_logs_metrics_and_the_router(tiny_bert, tmp_path, monkeypatc
         lams=(0.1,),
         encoder=str(tiny_bert),
         frozen=FrozenSettings(epochs=2),
-        baselines=BaselineSettings(tfidf=False),
+        policies=(),
         cross_validation_folds=0,
         overhead_queries=1,
         wandb=WandbSettings(enabled=True, folder=tmp_path / "logs"),

@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
+from arms.errors import SettingsError
 from training.learners.conditioned import ConditionedLearner
 from training.learners.learner import Learner
 from training.learners.tfidf import TfidfLearner
+from training.settings import TrainingSettings
 
-__all__ = ["LEARNERS", "Learner"]
+__all__ = ["LEARNERS", "Learner", "learners_of"]
 
 LEARNERS: tuple[Learner, ...] = (ConditionedLearner(), TfidfLearner())
 """In the order in which they are fitted."""
+
+
+def learners_of(settings: TrainingSettings) -> tuple[Learner, ...]:
+    """Return the learners that the settings ask for.
+
+    Raises:
+        SettingsError: ``settings.policies`` names one that doesn't exist.
+    """
+    named = settings.policies
+    if named is not None:
+        known = [one.name for one in LEARNERS]
+        for name in named:
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                hint = f"did you mean '{near[0]}'? " if near else ""
+                raise SettingsError(
+                    f"training.policies names '{name}'; {hint}known: {', '.join(known)}"
+                )
+    return tuple(
+        one for one in LEARNERS if (named is None or one.name in named) and one.wanted(settings)
+    )

@@ -11,6 +11,7 @@ class ConditionedLearner:
     """See :mod:`training.learners.learner` and :mod:`training.conditioned`."""
 
     name = "router_conditioned"
+    may_be_default = True
 
     def wanted(self, settings: TrainingSettings) -> bool:
         """With a frozen encoder, unless switched off."""

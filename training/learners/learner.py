@@ -16,6 +16,10 @@ class Learner(Protocol):
     def name(self) -> str:
         """The policy's name in artifacts and reports."""
 
+    @property
+    def may_be_default(self) -> bool:
+        """Whether it can be the router that is used by default: any λ, the query alone."""
+
     def wanted(self, settings: TrainingSettings) -> bool:
         """Whether the settings ask for it."""
 

@@ -12,6 +12,7 @@ class TfidfLearner:
     """See :mod:`training.learners.learner`."""
 
     name = "tfidf"
+    may_be_default = False
 
     def wanted(self, settings: TrainingSettings) -> bool:
         """On unless switched off."""

@@ -1,0 +1,88 @@
+"""Which of the fitted policies is ``router``, the one that is used unless another is named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from arms.errors import SettingsError
+from arms.reward import FloatArray
+from router.policy import Policy
+from training.baselines import Columns
+from training.deciding import PER_LAM, ROUTER, Fitted, Overheads, already_known, answering_columns
+from training.fitting import Rows, Workshop
+from training.learners import LEARNERS, learners_of
+from training.settings import TrainingSettings
+
+AUTO = "auto"
+
+
+def check_default(settings: TrainingSettings) -> None:
+    """Raise ``SettingsError`` where the settings name a default policy that won't be fitted."""
+    lora = [PER_LAM_LORA] if settings.encoder_mode == "frozen" and settings.lora_lams else []
+    fitted = [PER_LAM, *lora, *(one.name for one in learners_of(settings))]
+    if settings.router not in (AUTO, *fitted):
+        raise SettingsError(
+            f"training.router is '{settings.router}', and the policies to be fitted are "
+            f"{', '.join(fitted)}; name one of these, or {AUTO}"
+        )
+
+
+def choose_default(
+    shop: Workshop, learned: Mapping[str, Policy], validation: Rows, overheads: Overheads
+) -> str:
+    """Return the name of the policy to be used by default, as the settings say.
+
+    ``auto``: of the policies that take any λ and look at the query alone, the one with the highest
+    reward on the validation queries, averaged over the settings' λ, its overhead charged; the
+    earlier learner where equal. Without such a policy, or without validation queries, the heads per
+    λ.
+
+    Raises:
+        SettingsError: the settings name a policy that wasn't fitted.
+    """
+    wanted = shop.settings.router
+    if wanted != AUTO:
+        if wanted not in learned:
+            raise SettingsError(
+                f"training.router is '{wanted}', and the policies fitted are "
+                f"{', '.join(learned)}; name one of these, or {AUTO}"
+            )
+        return wanted
+    candidates = [one.name for one in LEARNERS if one.may_be_default and one.name in learned]
+    if not candidates or not len(validation):
+        return PER_LAM if PER_LAM in learned else next(iter(learned))
+    return max(
+        candidates,
+        key=lambda name: (
+            round(validation_reward(shop, learned[name], validation, overheads[name]), 9),
+            -candidates.index(name),
+        ),
+    )
+
+
+def validation_reward(shop: Workshop, policy: Policy, rows: Rows, overhead_ms: FloatArray) -> float:
+    """Mean reward on ``rows`` over the settings' λ, the overhead charged as a report charges it."""
+    table = shop.action.rows(rows)
+    total_ms = np.where(table.competes, table.latency_ms, 0.0).sum(axis=1)
+    share = np.divide(overhead_ms[rows], total_ms, out=np.zeros(len(rows)), where=total_ms > 0)
+    known, places, found = already_known(shop, policy, rows), np.arange(len(rows)), []
+    for lam in shop.settings.lams:
+        decided = policy.decide(table.texts.tolist(), lam, table.competes, **known)
+        columns: Columns = answering_columns(decided.plans, table.arms)
+        found.append(float((table.rewards(lam)[places, columns] - lam * share).mean()))
+    return float(np.mean(found))
+
+
+def with_default(fitted: Fitted, name: str) -> Fitted:
+    """Call the policy ``name`` by the name of the default one, and put it first."""
+    renamed: dict[str, Policy] = {}
+    for own, policy in fitted.learned.items():
+        if own == name:
+            policy.name = ROUTER
+            renamed = {ROUTER: policy, **renamed}
+        else:
+            renamed[own] = policy
+    return replace(fitted, learned=renamed)
