@@ -17,13 +17,13 @@ from oracle.labels import read_labels
 from router.artifact import DECISIONS, RouterRecord, write_router
 from router.calibration import Calibration
 from router.decisions import write_decisions
-from router.policies.encoder import EncoderPolicy
 from router.policies.static import StaticPolicy
 from router.policy import Policy
 from router.query_encoder import QueryEncoder
 from training import fitting
 from training.baselines import Columns
 from training.calibrating import HeldOut, calibrate_policy, realised_by
+from training.cross_validation import fit_fold, fit_policies
 from training.deciding import (
     BEST_STATIC,
     PER_LAM,
@@ -38,10 +38,11 @@ from training.deciding import (
 from training.decision_table import DecisionTable
 from training.default_policy import check_default, choose_default, with_default
 from training.embeddings import embed_queries
-from training.fitting import Heads, Rows, Workshop
-from training.folds import check_folds, fold_of_queries, held_out_share
+from training.fitting import Heads, Workshop
+from training.folds import check_folds, fold_of_queries
 from training.held_out import expected_per_arm, held_out_metrics
 from training.labels_hash import labels_hash
+from training.latency_repeats import with_repeats
 from training.learners import learners_of
 from training.lightning_run import check_trainer
 from training.probed import RecordedRuns
@@ -49,9 +50,6 @@ from training.settings import TrainingSettings
 from training.table import RoutingTable, Texts, check_trainable, routing_table
 from training.wandb_logger import open_run
 from training.work_folder import WorkFolder
-
-INNER_VALIDATION_SHARE = 0.1
-"""Of a fold's training queries: they pick the epoch, so that the fold itself stays unseen."""
 
 
 def train_routers(
@@ -96,6 +94,8 @@ def train_routers(
     check_folds(action, settings.cross_validation_folds)
     check_trainer(settings.trainer)
     every = routing_table(labels, labels.pipelines, texts)
+    if settings.targets.smoothing == "repeats":
+        action = with_repeats(action, labels_folder)
     work = WorkFolder.beside(router_folder)
     work.path.mkdir(parents=True, exist_ok=True)
     encoder = QueryEncoder(settings.encoder, settings.max_tokens, settings.encoder_dtype)
@@ -107,7 +107,8 @@ def train_routers(
         progress.task("training", total=_steps(settings, action)) as task,
     ):
         runs = RecordedRuns.beside(labels_folder, labels)
-        shop = Workshop(settings, encoder, embedded, action, every, work, task, run, runs)
+        fusions = fused_arms(labels.manifest)
+        shop = Workshop(settings, encoder, embedded, action, every, work, task, run, runs, fusions)
         fixed = _fit_fixed_split(shop)
         record = _write(shop, fixed, labels.manifest, labels_folder, router_folder)
         run.log_router(router_folder)
@@ -140,7 +141,7 @@ def _fit_fixed_split(shop: Workshop) -> _FixedSplit:
             heads[PER_LAM_LORA] = fitting.fit_lora_heads(
                 shop, settings.lora_lams, start, train, validation
             )
-    fitted = _fitted(shop, heads, train, validation, splits != "test")
+    fitted = fit_policies(shop, heads, train, validation, splits != "test")
     overheads = {name: measured_overheads(shop, one) for name, one in fitted.learned.items()}
     default = choose_default(shop, fitted.learned, validation, overheads)
 
@@ -148,29 +149,6 @@ def _fit_fixed_split(shop: Workshop) -> _FixedSplit:
         return {ROUTER if name == default else name: one for name, one in by_name.items()}
 
     return _FixedSplit(with_default(fitted, default), renamed(heads), default, renamed(overheads))
-
-
-def _fitted(
-    shop: Workshop, heads: dict[str, Heads], train: Rows, validation: Rows, seen: Any
-) -> Fitted:
-    """Wrap heads as policies and fit the baselines; ``seen`` (Q,) marks train and validation."""
-    learned: dict[str, Policy] = {
-        name: EncoderPolicy(
-            name,
-            shop.action.arms,
-            fitted.by_lam,
-            adapters=fitted.adapters,
-            max_tokens=shop.settings.max_tokens,
-            dtype=shop.settings.encoder_dtype,
-            query_encoder=shop.encoder,
-        )
-        for name, fitted in heads.items()
-    }
-    for learner in learners_of(shop.settings):
-        policy = learner.fit(shop, train, validation)
-        if policy is not None:
-            learned[policy.name] = policy
-    return Fitted(learned, fitting.fit_best_static(shop.every.rows(seen), shop.settings.lams))
 
 
 def _write(
@@ -241,21 +219,11 @@ def _cross_validate(
     named = np.array([f"cv{fold}" for fold in folds], dtype=object)
     add_static_arms(decisions, shop.every, named)
     for fold in sorted(set(folds)):
-        seen, unseen = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        if not shop.action.comparable[seen].any():
-            continue
-        inner = held_out_share(shop.action.rows(seen), INNER_VALIDATION_SHARE, settings.seed)
-        is_validation = np.zeros(len(folds), dtype=bool)
-        is_validation[seen[inner]] = True
-        train = fitting.comparable_rows(shop, (folds != fold) & ~is_validation)
-        validation = fitting.comparable_rows(shop, is_validation)
-        if not len(train):
-            continue
-        heads: dict[str, Heads] = {}
-        if settings.encoder_mode == "frozen":
-            heads[PER_LAM] = fitting.fit_frozen(shop, settings.lams, train, validation)
-        fitted = with_default(_fitted(shop, heads, train, validation, folds != fold), default)
-        add_decisions(decisions, shop, fitted, unseen, named[unseen], overheads)
+        fitted = fit_fold(shop, folds, fold)
+        if fitted is not None:
+            unseen = np.flatnonzero(folds == fold)
+            ours = with_default(fitted, default)
+            add_decisions(decisions, shop, ours, unseen, named[unseen], overheads)
 
 
 def _metrics(
@@ -303,6 +271,18 @@ def _arm_options(manifest: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return each arm's options as it was labelled, so that searching opens the same index."""
     arms = [ArmSettings.model_validate(one) for one in manifest.get("config", {}).get("arms", ())]
     return {spec_of(one).identity: one.options for one in arms}
+
+
+def fused_arms(manifest: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Arm of the labels that fuses others → the arms it fuses."""
+    found = {}
+    for identity, options in _arm_options(manifest).items():
+        parts = options.get("arms", ())
+        if parts and identity.split("@")[0].split("#")[0] == "fusion":
+            found[identity] = tuple(
+                spec_of(ArmSettings.model_validate(one)).identity for one in parts
+            )
+    return found
 
 
 def _frozen_lams(settings: TrainingSettings) -> tuple[float, ...]:

@@ -1,0 +1,91 @@
+"""Fits every policy on one side of a split, and decides what lies on the other side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arms.reward import BoolArray
+from router.policies.encoder import EncoderPolicy
+from router.policy import Policy
+from training import fitting
+from training.deciding import PER_LAM, Fitted
+from training.fitting import Heads, Rows, Workshop
+from training.folds import held_out_share
+from training.learners import learners_of
+
+INNER_VALIDATION_SHARE = 0.1
+"""Of a fold's training queries: they pick the epoch, so that the fold itself stays unseen."""
+
+
+@dataclass(frozen=True)
+class FoldRows:
+    """What a fold's policies are fitted on: rows of ``shop.action``, comparable."""
+
+    train: Rows
+    validation: Rows
+    seen: BoolArray
+    """(Q,) all rows outside the fold that may be looked at."""
+
+
+def rows_of_fold(shop: Workshop, folds: NDArray[np.intp], fold: int) -> FoldRows | None:
+    """Return the rows outside ``fold``; None where there is nothing to train on.
+
+    A query whose text also stands in the fold is left out.
+
+    Args:
+        shop: what every fit shares.
+        folds: (Q,) the fold of each query.
+        fold: the one held out.
+    """
+    action = shop.action
+    outside = folds != fold
+    outside &= ~np.isin(
+        action.text_groups.astype(str), np.unique(action.text_groups[~outside].astype(str))
+    )
+    seen = np.flatnonzero(outside)
+    if not action.comparable[seen].any():
+        return None
+    inner = held_out_share(action.rows(seen), INNER_VALIDATION_SHARE, shop.settings.seed)
+    is_validation = np.zeros(len(folds), dtype=bool)
+    is_validation[seen[inner]] = True
+    train = fitting.comparable_rows(shop, outside & ~is_validation)
+    validation = fitting.comparable_rows(shop, is_validation)
+    return FoldRows(train, validation, outside) if len(train) else None
+
+
+def fit_fold(shop: Workshop, folds: NDArray[np.intp], fold: int) -> Fitted | None:
+    """Fit every policy on the queries outside ``fold``; None where nothing can be trained on."""
+    rows = rows_of_fold(shop, folds, fold)
+    if rows is None:
+        return None
+    heads: dict[str, Heads] = {}
+    if shop.settings.encoder_mode == "frozen":
+        lams = shop.settings.lams
+        heads[PER_LAM] = fitting.fit_frozen(shop, lams, rows.train, rows.validation)
+    return fit_policies(shop, heads, rows.train, rows.validation, rows.seen)
+
+
+def fit_policies(
+    shop: Workshop, heads: dict[str, Heads], train: Rows, validation: Rows, seen: BoolArray
+) -> Fitted:
+    """Wrap heads as policies and fit the baselines; ``seen`` (Q,) marks train and validation."""
+    learned: dict[str, Policy] = {
+        name: EncoderPolicy(
+            name,
+            shop.action.arms,
+            fitted.by_lam,
+            adapters=fitted.adapters,
+            max_tokens=shop.settings.max_tokens,
+            dtype=shop.settings.encoder_dtype,
+            query_encoder=shop.encoder,
+        )
+        for name, fitted in heads.items()
+    }
+    for learner in learners_of(shop.settings):
+        policy = learner.fit(replace(shop, learned=learned), train, validation)
+        if policy is not None:
+            learned[policy.name] = policy
+    return Fitted(learned, fitting.fit_best_static(shop.every.rows(seen), shop.settings.lams))
