@@ -19,6 +19,7 @@ from typing import Any
 from arms.atomic import atomic_folder, write_json
 from arms.errors import RouterError
 from router.calibration import Calibration, calibration_from_json, calibration_to_json
+from router.policies.files import read_policy_json
 from router.policy import Policy
 
 FORMAT_VERSION = 1
@@ -144,6 +145,33 @@ def write_router(
     return record
 
 
+def add_policy(folder: Path, policy: Policy) -> RouterRecord:
+    """Add a policy to a finished artifact, or replace the one of its name and kind.
+
+    The policy's folder appears at once, then ``router.json`` lists it; decisions stay as they are.
+
+    Raises:
+        RouterError: it chooses from other arms than the router's, or its name belongs to a policy
+            of another kind.
+    """
+    record = read_router(folder)
+    target = policy_folder(folder, policy.name)
+    if policy.name in record.policies:
+        kind = read_policy_json(target)["kind"]
+        if kind != policy.kind:
+            raise RouterError(
+                f"{folder} has a policy '{policy.name}' of kind '{kind}'; give the new one, of "
+                f"kind '{policy.kind}', another name"
+            )
+    names = tuple(dict.fromkeys([*record.policies, policy.name]))
+    record = replace(record, policies=names)
+    _check_arms(record, policy)
+    with atomic_folder(target) as temporary:
+        policy.save(temporary)
+    write_json(folder / RECORD, _to_json(record))
+    return record
+
+
 def update_record(folder: Path, record: RouterRecord) -> None:
     """Replace ``router.json`` alone, atomically: policies and decisions stay as they are."""
     present = read_router(folder)
@@ -199,11 +227,15 @@ def _check_policies(record: RouterRecord, policies: list[Policy]) -> None:
     if len(folders) != len(policies):
         raise RouterError(f"two policies share a name: {', '.join(record.policies)}")
     for policy in policies:
-        if policy.arms != record.arms:
-            raise RouterError(
-                f"policy '{policy.name}' chooses from {', '.join(policy.arms)}; the router's arms "
-                f"are {', '.join(record.arms)}, in this order"
-            )
+        _check_arms(record, policy)
+
+
+def _check_arms(record: RouterRecord, policy: Policy) -> None:
+    if policy.arms != record.arms:
+        raise RouterError(
+            f"policy '{policy.name}' chooses from {', '.join(policy.arms)}; the router's arms "
+            f"are {', '.join(record.arms)}, in this order"
+        )
 
 
 def _finite(content: Any) -> Any:

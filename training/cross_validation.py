@@ -56,11 +56,8 @@ def rows_of_fold(shop: Workshop, folds: NDArray[np.intp], fold: int) -> FoldRows
     return FoldRows(train, validation, outside) if len(train) else None
 
 
-def fit_fold(shop: Workshop, folds: NDArray[np.intp], fold: int) -> Fitted | None:
-    """Fit every policy on the queries outside ``fold``; None where nothing can be trained on."""
-    rows = rows_of_fold(shop, folds, fold)
-    if rows is None:
-        return None
+def fit_fold(shop: Workshop, rows: FoldRows) -> Fitted:
+    """Fit every policy that is cheap enough to be fitted for each fold."""
     heads: dict[str, Heads] = {}
     if shop.settings.encoder_mode == "frozen":
         lams = shop.settings.lams

@@ -11,7 +11,15 @@ from arms.errors import SettingsError
 from arms.reward import FloatArray
 from router.policy import Policy
 from training.baselines import Columns
-from training.deciding import PER_LAM, ROUTER, Fitted, Overheads, already_known, answering_columns
+from training.deciding import (
+    PER_LAM,
+    PER_LAM_LORA,
+    ROUTER,
+    Fitted,
+    Overheads,
+    already_known,
+    answering_columns,
+)
 from training.fitting import Rows, Workshop
 from training.learners import LEARNERS, learners_of
 from training.settings import TrainingSettings

@@ -10,6 +10,15 @@ from pydantic import Field, field_validator, model_validator
 
 from arms.reward import check_lam
 from arms.settings import Settings
+from training.domain_settings import OutOfDomainSettings
+from training.policy_settings import (
+    ArabzadehSettings,
+    BanditSettings,
+    EnsembleSettings,
+    KnnSettings,
+    MultiLabelSettings,
+    TargetSettings,
+)
 
 
 def _ascending(lams: tuple[float, ...]) -> tuple[float, ...]:
@@ -154,7 +163,14 @@ class TrainingSettings(Settings):
     overhead_queries: int = Field(
         default=200, ge=1, description="test queries on which the overhead of selecting is timed"
     )
+    targets: TargetSettings = TargetSettings()
     baselines: BaselineSettings = BaselineSettings()
+    knn: KnnSettings = KnnSettings()
+    arabzadeh: ArabzadehSettings = ArabzadehSettings()
+    multi_label: MultiLabelSettings = MultiLabelSettings()
+    bandit: BanditSettings = BanditSettings()
+    ensemble: EnsembleSettings = EnsembleSettings()
+    out_of_domain: OutOfDomainSettings = OutOfDomainSettings()
     trainer: TrainerSettings = TrainerSettings()
     wandb: WandbSettings = WandbSettings()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ from oracle.labels import Labels, TextArray
 
 Texts = Mapping[tuple[str, str], str]
 """(dataset, query id) → query text, for labels that were published without it."""
+_RECIPROCAL_RANK = re.compile(r"M?RR\b")
+_AT_ONE = re.compile(r"(P|R|Success|nDCG)(\(.*\))?@1$")
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,13 @@ class RoutingTable:
     """(Q, arms) False where the query's dataset lacks the arm."""
     comparable: BoolArray
     """(Q,) True where at least one arm competes and none of them ended in error or timeout."""
+    relevant_first: BoolArray | None = None
+    """(Q, arms) True where the arm ranked a relevant result first; None where no measure tells."""
+    first_measure: str | None = None
+    """What told: ``RR@5 = 1``, say."""
+    latency_repeats_ms: FloatArray | None = None
+    """(repeats, Q, arms) samples of timed queries, NaN elsewhere; read by
+    :func:`training.latency_repeats.with_repeats` where targets are smoothed over them."""
 
     def __len__(self) -> int:
         return len(self.query_ids)
@@ -51,6 +61,11 @@ class RoutingTable:
             latency_ms=self.latency_ms[wanted],
             competes=self.competes[wanted],
             comparable=self.comparable[wanted],
+            relevant_first=None if self.relevant_first is None else self.relevant_first[wanted],
+            first_measure=self.first_measure,
+            latency_repeats_ms=None
+            if self.latency_repeats_ms is None
+            else self.latency_repeats_ms[:, wanted],
         )
 
     def rewards(self, lam: float) -> FloatArray:
@@ -73,6 +88,7 @@ def routing_table(labels: Labels, arms: Sequence[str], texts: Texts | None = Non
     """
     columns = labels.columns_of(arms)
     competes = labels.available(arms)
+    relevant_first, first_measure = _relevant_first(labels)
     return RoutingTable(
         arms=tuple(arms),
         datasets=labels.datasets,
@@ -84,7 +100,20 @@ def routing_table(labels: Labels, arms: Sequence[str], texts: Texts | None = Non
         latency_ms=np.where(competes, labels.latency_ms[:, columns], np.nan),
         competes=competes,
         comparable=labels.comparable(arms) & competes.any(axis=1),
+        relevant_first=None if relevant_first is None else relevant_first[:, columns] & competes,
+        first_measure=first_measure,
     )
+
+
+def _relevant_first(labels: Labels) -> tuple[BoolArray | None, str | None]:
+    """(Q, P) where the arm ranked a relevant result first, and the measure that tells."""
+    for measure, values in labels.quality.items():
+        if _RECIPROCAL_RANK.match(measure):
+            return values == 1.0, f"{measure} = 1"  # NaN where the arm failed: False
+    for measure, values in labels.quality.items():
+        if _AT_ONE.match(measure):
+            return values > 0.0, f"{measure} > 0"
+    return None, None
 
 
 def _texts_of(labels: Labels, texts: Texts | None) -> TextArray:

@@ -15,15 +15,13 @@ from arms.reward import FloatArray
 from arms.settings import ArmSettings
 from oracle.labels import read_labels
 from router.artifact import DECISIONS, RouterRecord, write_router
-from router.calibration import Calibration
 from router.decisions import write_decisions
 from router.policies.static import StaticPolicy
-from router.policy import Policy
 from router.query_encoder import QueryEncoder
 from training import fitting
 from training.baselines import Columns
-from training.calibrating import HeldOut, calibrate_policy, realised_by
-from training.cross_validation import fit_fold, fit_policies
+from training.calibrate_default import calibrate_on_validation
+from training.cross_validation import fit_fold, fit_policies, rows_of_fold
 from training.deciding import (
     BEST_STATIC,
     PER_LAM,
@@ -32,7 +30,6 @@ from training.deciding import (
     Fitted,
     add_decisions,
     add_static_arms,
-    already_known,
     measured_overheads,
 )
 from training.decision_table import DecisionTable
@@ -40,6 +37,7 @@ from training.default_policy import check_default, choose_default, with_default
 from training.embeddings import embed_queries
 from training.fitting import Heads, Workshop
 from training.folds import check_folds, fold_of_queries
+from training.guarding import with_guard
 from training.held_out import expected_per_arm, held_out_metrics
 from training.labels_hash import labels_hash
 from training.latency_repeats import with_repeats
@@ -148,7 +146,11 @@ def _fit_fixed_split(shop: Workshop) -> _FixedSplit:
     def renamed(by_name: Mapping[str, Any]) -> dict[str, Any]:
         return {ROUTER if name == default else name: one for name, one in by_name.items()}
 
-    return _FixedSplit(with_default(fitted, default), renamed(heads), default, renamed(overheads))
+    overheads, fitted = renamed(overheads), with_default(fitted, default)
+    if settings.out_of_domain.enabled:
+        fitted = with_guard(shop, fitted, train, validation)
+        overheads[ROUTER] = measured_overheads(shop, fitted.learned[ROUTER])
+    return _FixedSplit(fitted, renamed(heads), default, overheads)
 
 
 def _write(
@@ -182,30 +184,14 @@ def _write(
         overhead_ms={name: float(np.median(times)) for name, times in overheads.items()},
         training_metrics=_metrics(shop, fixed, chosen),
         labels_hash=labels_hash(labels_folder),
-        calibration=_calibration(shop, learned[ROUTER], overheads, labels_hash(labels_folder)),
+        calibration=calibrate_on_validation(
+            shop, learned[ROUTER], overheads[ROUTER], labels_hash(labels_folder)
+        ),
     )
     policies = [*learned.values(), _best_static_policy(shop)]
     record = write_router(router_folder, record, policies, keep_decisions=False)
     write_decisions(decisions.finish(), router_folder / DECISIONS)
     return record
-
-
-def _calibration(
-    shop: Workshop, policy: Policy, overheads: Mapping[str, np.ndarray], label_hash: str
-) -> dict[str, Calibration]:
-    """Measure the default policy on the validation queries, so that wishes work out of the box."""
-    validation = shop.action.comparable & shop.every.comparable & (shop.action.splits == "val")
-    rows = np.flatnonzero(validation)
-    if not len(rows):
-        return {}
-    held_out = HeldOut("val", shop.action.rows(rows), shop.every.rows(rows), label_hash)
-    overhead_ms = float(np.median(overheads[policy.name]))
-    realised = realised_by(policy, held_out, overhead_ms, already_known(shop, policy, rows))
-    return {
-        policy.name: calibrate_policy(
-            realised, policy.lams, held_out, shop.settings.lams, seed=shop.settings.seed
-        )
-    }
 
 
 def _cross_validate(
@@ -219,11 +205,12 @@ def _cross_validate(
     named = np.array([f"cv{fold}" for fold in folds], dtype=object)
     add_static_arms(decisions, shop.every, named)
     for fold in sorted(set(folds)):
-        fitted = fit_fold(shop, folds, fold)
-        if fitted is not None:
+        rows = rows_of_fold(shop, folds, fold)
+        if rows is not None:
             unseen = np.flatnonzero(folds == fold)
-            ours = with_default(fitted, default)
-            add_decisions(decisions, shop, ours, unseen, named[unseen], overheads)
+            fitted = with_default(fit_fold(shop, rows), default)
+            fitted = with_guard(shop, fitted, rows.train, rows.validation)
+            add_decisions(decisions, shop, fitted, unseen, named[unseen], overheads)
 
 
 def _metrics(

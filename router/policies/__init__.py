@@ -13,7 +13,13 @@ KINDS: dict[str, str] = {
     "static": "router.policies.static:StaticPolicy",
     "tfidf": "router.policies.tfidf:TfidfPolicy",
     "encoder": "router.policies.encoder:EncoderPolicy",
+    "guarded": "router.policies.guarded:GuardedPolicy",
     "static_embedding": "router.policies.static_embedding:StaticEmbeddingPolicy",
+    "knn": "router.policies.knn:KnnPolicy",
+    "arabzadeh": "router.policies.arabzadeh:ArabzadehPolicy",
+    "multi_label": "router.policies.multi_label:MultiLabelPolicy",
+    "bandit": "router.policies.bandit:BanditPolicy",
+    "ensemble": "router.policies.ensemble:EnsemblePolicy",
 }
 """Kind → module and class."""
 

@@ -5,15 +5,29 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from arms.errors import SettingsError
+from training.learners.arabzadeh import ArabzadehLearner
+from training.learners.bandit import BanditLearner
 from training.learners.conditioned import ConditionedLearner
+from training.learners.ensemble import EnsembleLearner
+from training.learners.knn import KnnLearner
 from training.learners.learner import Learner
+from training.learners.multi_label import MultiLabelLearner
 from training.learners.tfidf import TfidfLearner
 from training.settings import TrainingSettings
 
 __all__ = ["LEARNERS", "Learner", "learners_of"]
 
-LEARNERS: tuple[Learner, ...] = (ConditionedLearner(), TfidfLearner())
-"""In the order in which they are fitted."""
+LEARNERS: tuple[Learner, ...] = (
+    ConditionedLearner(),
+    TfidfLearner(),
+    KnnLearner(),
+    ArabzadehLearner(),
+    MultiLabelLearner(),
+    BanditLearner(),
+    EnsembleLearner("confidence"),
+    EnsembleLearner("majority"),
+)
+"""In the order in which they are fitted; ensembles last, of those before them."""
 
 
 def learners_of(settings: TrainingSettings) -> tuple[Learner, ...]:

@@ -1,0 +1,183 @@
+"""Ensembles of the policies beside them: the first that is sure enough, or a majority.
+
+Source: UniversalRAG (arXiv 2504.20734, "Ensemble Strategy for Robust Routing"): a router's choice
+where its confidence exceeds a threshold and a second router's otherwise; or the majority of three.
+There ties are drawn; here the greater mean probability decides, so that the same query always has
+the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from arms.errors import RouterError
+from arms.reward import BoolArray, FloatArray
+from router.policies.files import ascending_lams, read_policy_json, write_policy_json
+from router.policy import Decided, Embeddings, Plan, Policy, Probed, masked
+
+Rule = Literal["confidence", "majority"]
+_TIE_WEIGHT = 0.5
+"""Of the mean probability beside whole votes: decides ties and nothing else."""
+
+
+class EnsemblePolicy(Policy):
+    """Decides by what its members would decide; members lie beside it in the artifact.
+
+    Args:
+        name: in reports, e.g. ``ensemble_majority``.
+        members: at least two policies over the same arms that choose one arm and don't probe.
+        rule: ``confidence``: the first member whose greatest probability exceeds the threshold
+            answers, or else the last; ``majority``: the arm most members choose.
+        thresholds: λ → threshold, the nearest λ's counts; needed for ``confidence``.
+
+    Raises:
+        RouterError: members don't fit together, or thresholds are missing.
+    """
+
+    kind: ClassVar[str] = "ensemble"
+
+    def __init__(
+        self,
+        name: str,
+        members: Sequence[Policy],
+        rule: Rule,
+        thresholds: Mapping[float, float] | None = None,
+    ) -> None:
+        self.name, self.members, self.rule = name, tuple(members), rule
+        if len(self.members) < 2 or len({one.arms for one in self.members}) > 1:
+            raise RouterError(f"ensemble '{name}' needs at least two members over the same arms")
+        probing = [one.name for one in self.members if one.probes]
+        if probing:
+            raise RouterError(f"ensemble '{name}' can't hold {', '.join(probing)}: they probe")
+        if rule == "confidence" and not thresholds:
+            raise RouterError(f"ensemble '{name}' needs a threshold for at least one lam")
+        self.arms = self.members[0].arms
+        self.thresholds = {float(lam): value for lam, value in (thresholds or {}).items()}
+        trained = [set(one.lams) for one in self.members if one.lams is not None]
+        shared = set.intersection(*trained) if trained else None
+        if shared is not None and not shared:
+            raise RouterError(f"ensemble '{name}' has members without a common lam")
+        self.lams = None if shared is None else ascending_lams(shared)
+
+    def frozen_encoder(self) -> str | None:
+        """Return the encoder that all members over vectors share; None where they differ."""
+        encoders = {one.frozen_encoder() for one in self.members} - {None}
+        return encoders.pop() if len(encoders) == 1 else None
+
+    def prepare(self, lam: float) -> None:
+        """Load what the members need."""
+        for one in self.members:
+            one.device = self.device
+            one.prepare(one.nearest_lam(lam))
+
+    def probabilities(
+        self,
+        queries: Sequence[str],
+        lam: float,
+        embeddings: Embeddings | None = None,
+        probed: Probed | None = None,
+    ) -> FloatArray:
+        """(len(queries), len(arms)) the answering member's, or the shares of the votes."""
+        return self._rows(queries, lam, None, embeddings, None)
+
+    def decide(
+        self,
+        queries: Sequence[str],
+        lam: float,
+        competes: BoolArray | None = None,
+        embeddings: Embeddings | None = None,
+        probed: Probed | None = None,
+        preference: FloatArray | None = None,
+    ) -> Decided:
+        """Choose among the arms that compete: members vote for none but those."""
+        rows = self._rows(queries, lam, competes, embeddings, preference)
+        chosen = rows.argmax(axis=1).tolist() if len(rows) else []
+        return Decided(tuple(Plan((self.arms[column],)) for column in chosen), rows)
+
+    def member_rows(
+        self,
+        queries: Sequence[str],
+        lam: float,
+        competes: BoolArray | None = None,
+        embeddings: Embeddings | None = None,
+        preference: FloatArray | None = None,
+    ) -> list[FloatArray]:
+        """(n, A) of each member; queries are embedded once for all that share an encoder."""
+        shared = self.frozen_encoder()
+        rows = []
+        for one in self.members:
+            used = one.nearest_lam(lam)
+            vectors = None
+            if shared is not None and one.frozen_encoder() == shared:
+                if embeddings is None and hasattr(one, "embed"):
+                    embeddings = one.embed(queries, used)
+                vectors = embeddings
+            rows.append(masked(one.probabilities(queries, used, vectors), competes, preference))
+        return rows
+
+    def threshold(self, lam: float) -> float:
+        """Return the threshold of the nearest λ, ties downwards."""
+        near = min(self.thresholds, key=lambda known: (round(abs(known - lam), 12), known))
+        return self.thresholds[near]
+
+    def _rows(
+        self,
+        queries: Sequence[str],
+        lam: float,
+        competes: BoolArray | None,
+        embeddings: Embeddings | None,
+        preference: FloatArray | None,
+    ) -> FloatArray:
+        rows = self.member_rows(queries, lam, competes, embeddings, preference)
+        if self.rule == "majority":
+            return majority(rows)
+        return first_sure(rows, self.threshold(lam))
+
+    def save(self, folder: Path) -> None:
+        """Write ``policy.json``: the members' names, whose folders lie beside this one."""
+        content: dict[str, Any] = {
+            "name": self.name,
+            "rule": self.rule,
+            "members": [one.name for one in self.members],
+            "thresholds": [[lam, value] for lam, value in sorted(self.thresholds.items())],
+        }
+        write_policy_json(folder, self.kind, content)
+
+    @classmethod
+    def load(cls, folder: Path) -> EnsemblePolicy:
+        """Read what :meth:`save` wrote, and the members from beside ``folder``."""
+        from router.artifact import policy_folder
+        from router.policies import load_policy
+
+        content = read_policy_json(folder, ("name", "rule", "members", "thresholds"))
+        router_folder = folder.parent.parent
+        members = [load_policy(policy_folder(router_folder, name)) for name in content["members"]]
+        thresholds = {float(lam): float(value) for lam, value in content["thresholds"]}
+        return cls(content["name"], members, content["rule"], thresholds)
+
+
+def majority(rows: Sequence[FloatArray]) -> FloatArray:
+    """(n, A) shares of the members' votes; equal votes are decided by the mean probability.
+
+    Each member votes for its most probable arm, ties to the earlier one.
+    """
+    stacked = np.stack(rows)
+    votes = np.eye(stacked.shape[2])[stacked.argmax(axis=2)].sum(axis=0)
+    together: FloatArray = votes + _TIE_WEIGHT * stacked.mean(axis=0)
+    return together / (len(rows) + _TIE_WEIGHT)
+
+
+def first_sure(rows: Sequence[FloatArray], threshold: float) -> FloatArray:
+    """(n, A) rows of the first member whose greatest probability exceeds ``threshold``.
+
+    Where none does, the last member's.
+    """
+    answer = rows[-1].copy()
+    for member in reversed(rows[:-1]):
+        sure = member.max(axis=1, initial=0.0) > threshold
+        answer[sure] = member[sure]
+    return answer

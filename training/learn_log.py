@@ -1,0 +1,63 @@
+"""Add a policy learned from a log of outcomes to a finished router: what ``l2r learn`` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from arms.errors import RouterError
+from arms.progress import Progress, SilentProgress
+from router.artifact import add_policy, read_router
+from router.frozen_queries import FrozenQueries, same_encoder
+from router.policies.bandit import BanditPolicy
+from training.bandit import Outcomes, estimate_outcomes
+from training.outcome_log import read_outcomes
+from training.policy_settings import BanditSettings
+
+_CHUNK = 256
+
+
+def learn_from_log(
+    router_folder: Path,
+    log: Path,
+    name: str = "bandit_log",
+    settings: BanditSettings | None = None,
+    progress: Progress | None = None,
+) -> BanditPolicy:
+    """Learn a policy over the router's arms from ``log``, and keep it in the router as ``name``.
+
+    The router's encoder embeds the queries. The router's default policy stays as it is; so do
+    ``decisions.parquet`` and reports, which know nothing of the new policy.
+
+    Raises:
+        RouterError: the router is unusable, its encoder isn't to be found, or ``name`` is taken by
+            a policy of another kind.
+        LabelsError: the log is unusable.
+    """
+    record = read_router(router_folder)
+    if not name.strip():
+        raise RouterError("the new policy needs a name")
+    outcomes = read_outcomes(log, record.arms)
+    queries = FrozenQueries(same_encoder(record.encoder_id, record.encoder_revision))
+    distinct = sorted(set(outcomes.queries))
+    parts = []
+    with (progress or SilentProgress()).task("embedding queries", total=len(distinct)) as task:
+        for begin in range(0, len(distinct), _CHUNK):
+            chunk = distinct[begin : begin + _CHUNK]
+            parts.append(queries.embed(chunk))
+            task.advance(len(chunk))
+    row_of = {text: row for row, text in enumerate(distinct)}
+    vectors = np.concatenate(parts)[[row_of[text] for text in outcomes.queries]]
+    found = estimate_outcomes(
+        Outcomes(
+            vectors, outcomes.columns, outcomes.quality, outcomes.latency_ms, outcomes.propensity
+        ),
+        len(record.arms),
+        (settings or BanditSettings()).penalties,
+    )
+    policy = BanditPolicy(
+        name, record.arms, queries, found.quality, found.latency_ms, found.logged, record.tau
+    )
+    add_policy(router_folder, policy)
+    return policy

@@ -1,0 +1,59 @@
+"""UniversalRAG's two ensembles, of the policies fitted before them on the same queries."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from router.policies.ensemble import EnsemblePolicy, Rule, first_sure
+from training.baselines import choose
+from training.fitting import Rows, Workshop
+from training.settings import TrainingSettings
+
+
+class EnsembleLearner:
+    """See :mod:`training.learners.learner` and :mod:`router.policies.ensemble`."""
+
+    may_be_default = False
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule: Rule = rule
+        self.name = f"ensemble_{rule}"
+
+    def wanted(self, settings: TrainingSettings) -> bool:
+        """On unless switched off."""
+        return settings.ensemble.enabled
+
+    def steps(self, settings: TrainingSettings) -> int:
+        """One."""
+        return 1
+
+    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> EnsemblePolicy | None:
+        """Put the members together; None where fewer than two of them were fitted."""
+        shop.task.advance()
+        options = shop.settings.ensemble
+        members = [shop.learned[name] for name in options.members if name in shop.learned]
+        if len(members) < 2:
+            return None
+        first = sorted(options.thresholds)[(len(options.thresholds) - 1) // 2]
+        thresholds = dict.fromkeys(shop.settings.lams, first)
+        ensemble = EnsemblePolicy(self.name, members, self.rule, thresholds)
+        if self.rule == "majority" or not len(validation):
+            return ensemble
+        for lam in shop.settings.lams:
+            thresholds[lam] = self._threshold(shop, ensemble, validation, lam)
+        return EnsemblePolicy(self.name, members, self.rule, thresholds)
+
+    def _threshold(
+        self, shop: Workshop, ensemble: EnsemblePolicy, validation: Rows, lam: float
+    ) -> float:
+        """Return the threshold with the highest reward at ``lam``; ties to the smaller."""
+        table = shop.action.rows(validation)
+        vectors = shop.embedded[validation] if shop.embedded.shape[1] else None
+        rows = ensemble.member_rows(table.texts.tolist(), lam, table.competes, vectors)
+        rewards, places = table.rewards(lam), np.arange(len(table))
+        candidates = sorted(set(shop.settings.ensemble.thresholds))
+        means = [
+            rewards[places, choose(first_sure(rows, one), table.competes)].mean()
+            for one in candidates
+        ]
+        return candidates[int(np.argmax(means))]

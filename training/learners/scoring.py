@@ -1,0 +1,21 @@
+"""What a fitted policy earns on labelled queries: for choices made on validation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from router.policy import Policy
+from training.fitting import Rows, Workshop
+
+
+def mean_reward(shop: Workshop, policy: Policy, rows: Rows, lam: float) -> float:
+    """Mean reward, under the paper's definition, of the arms that answer ``rows``.
+
+    The policy must take the frozen encoder's vectors; its own overhead isn't charged.
+    """
+    table = shop.action.rows(rows)
+    decided = policy.decide(
+        table.texts.tolist(), lam, table.competes, embeddings=shop.embedded[rows]
+    )
+    columns = [table.arms.index(plan.answering_arm) for plan in decided.plans]
+    return float(table.rewards(lam)[np.arange(len(rows)), columns].mean())

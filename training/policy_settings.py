@@ -1,0 +1,126 @@
+"""Settings of the policies that stand beside the router, one block each, and of its targets."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from arms.reward import LatencyNormalisation
+from arms.settings import Settings
+
+
+def _distinct_ascending(given: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(sorted(set(given)))
+
+
+class TargetSettings(Settings):
+    """What soft targets are made of; every score stays on the paper's reward."""
+
+    latency_normalisation: LatencyNormalisation = Field(
+        default="row_sum", description="row_sum: the paper's; min_max; log: row sum of log(1 + ms)"
+    )
+    latency: Literal["sample", "median", "linear"] = Field(
+        default="sample",
+        description="sample: as labelled; median of the arm on the dataset; linear in the query's "
+        "length. Models are fitted on training queries",
+    )
+    smoothing: Literal["none", "repeats"] = Field(
+        default="none",
+        description="repeats: average the soft targets over the repeats of a timed query",
+    )
+
+
+class KnnSettings(Settings):
+    """k nearest neighbours over the frozen encoder's query vectors."""
+
+    enabled: bool = True
+    k: tuple[int, ...] = Field(
+        default=(5, 10, 20, 50, 100, 200),
+        min_length=1,
+        description="the one with the highest reward on validation, averaged over lams, is kept",
+    )
+
+    @field_validator("k")
+    @classmethod
+    def _check_k(cls, given: tuple[int, ...]) -> tuple[int, ...]:
+        if min(given) < 1:
+            raise ValueError(f"k must be at least 1, got {list(given)}")
+        return tuple(sorted(set(given)))
+
+
+class LinearSettings(Settings):
+    """Linear models over query vectors; penalties are compared on validation where there is any."""
+
+    enabled: bool = True
+    penalties: tuple[float, ...] = Field(
+        default=(0.01, 0.1, 1.0),
+        min_length=1,
+        description="weight of half the squared coefficients of standardised features against the "
+        "mean loss of a query",
+    )
+
+    @field_validator("penalties")
+    @classmethod
+    def _check_penalties(cls, given: tuple[float, ...]) -> tuple[float, ...]:
+        if not all(0.0 < one < float("inf") for one in given):
+            raise ValueError(f"penalties must be above 0 and finite, got {list(given)}")
+        return _distinct_ascending(given)
+
+
+class ArabzadehSettings(LinearSettings):
+    """Hard label: the cheapest arm with a relevant result first; a threshold sets the budget."""
+
+
+class MultiLabelSettings(LinearSettings):
+    """UniversalRAG's multi-label router: multi-hot targets, every arm above a threshold fused."""
+
+    threshold: float = Field(default=0.8, gt=0, lt=1)
+    tolerance: float = Field(
+        default=0.05, ge=0, description="an arm is a target within this much of the best reward"
+    )
+    fuse: Literal["labelled", "any"] = Field(
+        default="labelled",
+        description="labelled: fuse only sets that an arm of the labels fuses, so that reports can "
+        "score every plan; any: every set, as published",
+    )
+
+
+class BanditSettings(Settings):
+    """A contextual bandit that sees one arm's outcome per training query."""
+
+    enabled: bool = True
+    logging: Literal["uniform", "epsilon_greedy"] = Field(
+        default="uniform", description="how the log is simulated: who chose the arm of each query"
+    )
+    epsilon: float = Field(default=0.1, gt=0, le=1, description="share of random choices")
+    rounds: int = Field(
+        default=10,
+        ge=1,
+        description="epsilon_greedy: refits while the log grows; the first is uniform",
+    )
+    log_lam: float = Field(
+        default=0.1, ge=0, le=1, description="epsilon_greedy: the lam that the log was served at"
+    )
+    penalties: tuple[float, ...] = Field(
+        default=(10.0, 100.0, 1000.0, 10_000.0),
+        min_length=1,
+        description="ridge; the best by leave-one-out on the log is kept",
+    )
+
+
+class EnsembleSettings(Settings):
+    """UniversalRAG's two ensembles, of policies that were fitted."""
+
+    enabled: bool = True
+    members: tuple[str, ...] = Field(
+        default=("router_conditioned", "knn", "tfidf"),
+        min_length=2,
+        description="those that weren't fitted are left out",
+    )
+    thresholds: tuple[float, ...] = Field(
+        default=(0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+        min_length=1,
+        description="of confidence; at each lam the one with the highest reward on validation is "
+        "kept, without validation queries the middle one",
+    )
