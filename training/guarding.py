@@ -1,0 +1,70 @@
+"""Fits the guard of a policy: its training queries' directions, a threshold, a fallback arm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from arms.errors import SettingsError
+from arms.reward import normalised_latency
+from router.domain import Domain, distance_threshold, unit_rows
+from router.policies.guarded import GuardedPolicy
+from router.policy import Policy
+from training.deciding import ROUTER, Fitted
+from training.fitting import Rows, Workshop
+from training.table import RoutingTable
+
+MOST_VECTORS = 20_000
+"""Of training queries that are kept: at d = 384 and half precision, 15 MB."""
+
+
+def guard(
+    shop: Workshop, name: str, policy: Policy, train: Rows, validation: Rows
+) -> GuardedPolicy | None:
+    """Wrap ``policy``; None where it reads no embeddings of the shop or nothing is held out.
+
+    The threshold lets ``out_of_domain.false_alarm_rate`` of the validation queries lie beyond it.
+    Where there are more than ``MOST_VECTORS`` training queries, evenly spread ones are kept.
+    """
+    same = policy.frozen_encoder() == shop.encoder.resolved.revision and shop.embedded.shape[1] > 0
+    if not same or not len(train) or not len(validation):
+        return None
+    rate = shop.settings.out_of_domain.false_alarm_rate
+    spread = np.linspace(0, len(train) - 1, min(MOST_VECTORS, len(train)))
+    kept = train[np.unique(spread.round().astype(np.intp))]
+    vectors = unit_rows(shop.embedded[kept]).astype(np.float16)
+    distances = Domain(vectors, 0.0, rate).distances(shop.embedded[validation])
+    domain = Domain(vectors, distance_threshold(distances, rate), rate)
+    quality, latency_share = mean_outcomes(shop.action.rows(np.concatenate([train, validation])))
+    return GuardedPolicy(name, policy, domain, quality, latency_share)
+
+
+def with_guard(shop: Workshop, fitted: Fitted, train: Rows, validation: Rows) -> Fitted:
+    """Guard the default policy where the settings ask for it.
+
+    Raises:
+        SettingsError: it can't be guarded.
+    """
+    if not shop.settings.out_of_domain.enabled or ROUTER not in fitted.learned:
+        return fitted
+    guarded = guard(shop, ROUTER, fitted.learned[ROUTER], train, validation)
+    if guarded is None:
+        raise SettingsError(
+            "training.out_of_domain needs a default router that reads the frozen encoder's query "
+            "vectors, and validation queries for its threshold; set training.router to one of "
+            "them (e.g. router_per_lam), or training.out_of_domain.enabled to false"
+        )
+    return replace(fitted, learned={**fitted.learned, ROUTER: guarded})
+
+
+def mean_outcomes(table: RoutingTable) -> tuple[np.ndarray, np.ndarray]:
+    """(A,) mean quality and (A,) mean latency share: at any λ, the mean reward of each arm.
+
+    A query whose dataset lacks an arm counts as reward 0 for it, as for the best static arm.
+    """
+    shares = normalised_latency(table.latency_ms, table.competes)
+    return (
+        np.where(table.competes, table.quality, 0.0).mean(axis=0),
+        np.where(table.competes, shares, 1.0).mean(axis=0),
+    )
