@@ -307,6 +307,15 @@ def index(run_file: RunFile) -> None:
     typer.echo(f"indexes: {run.output / 'index'}")
 
 
+def texts_of(datasets: list[Dataset]) -> dict[tuple[str, str], str]:
+    """Return (dataset, query id) → text, for labels that hold none."""
+    return {
+        (dataset.name, query.query_id): query.text
+        for dataset in datasets
+        for query in dataset.queries
+    }
+
+
 def run_stages(run: Any, datasets: list[Dataset], stages: tuple[str, ...]) -> None:
     """Run the named stages (``oracle``, ``train``, ``report``) of one run, in that order."""
     labels_folder, router_folder = labels_of(run), run.output / "router"
@@ -327,11 +336,7 @@ def run_stages(run: Any, datasets: list[Dataset], stages: tuple[str, ...]) -> No
         from training.held_out import collapse_warnings
         from training.train import train_routers
 
-        texts = {
-            (dataset.name, query.query_id): query.text
-            for dataset in datasets
-            for query in dataset.queries
-        }
+        texts = texts_of(datasets)
         record = train_routers(labels_folder, texts, router_folder, run.training, _progress())
         for warning in collapse_warnings(record.training_metrics):
             typer.echo(f"warning: {warning}", err=True)
@@ -389,6 +394,118 @@ def train(run_file: RunFile, lam: Lams = None) -> None:
     read_manifest(labels_of(run))  # training loads torch, which takes seconds
     datasets = [] if holds_texts(labels_of(run)) else read_datasets(run)
     run_stages(run, datasets, ("train",))
+
+
+@app.command()
+def ablate(
+    run_file: RunFile,
+    vary: Annotated[
+        list[str],
+        typer.Option("--vary", help="a setting of training and its values: tau=0.05,0.1,0.3"),
+    ],
+    lam: Lams = None,
+    grid: Annotated[
+        bool, typer.Option("--grid", help="every combination, instead of one change at a time")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option(help="where the tables are written; default: the run's ablation/")
+    ] = None,
+) -> None:
+    """Train the frozen router with other settings, and say what each is worth.
+
+    Scores are always the paper's reward, whatever the targets were made of. Heads are kept beside
+    the router, so that a stopped run goes on; the router itself isn't touched.
+
+    Example: l2r ablate my.yaml --vary targets.latency_normalisation=row_sum,min_max,log
+    --vary tau=0.05,0.1,0.3 --lam 0 0.1
+    """
+    from oracle.labels import holds_texts, read_manifest
+
+    run = read_run(run_file)
+    if lam:
+        run = with_lams(run, lam)
+    manifest = read_manifest(labels_of(run))  # training loads torch, which takes seconds
+    from training.ablation import ablate as run_ablation
+    from training.ablation import parse_variation, variants_of
+    from training.ablation_table import print_table, write_tables
+
+    variants = variants_of(run.training, [parse_variation(one) for one in vary], grid)
+    texts = texts_of([] if holds_texts(labels_of(run)) else read_datasets(run))
+    router_folder = run.output / "router"
+    rows = run_ablation(labels_of(run), texts, router_folder, variants, _progress())
+    measure = manifest["measures"][0]
+    print_table(rows, measure, None if sys.stdout.isatty() else 160)
+    paths = write_tables(rows, measure, output or run.output / "ablation")
+    typer.echo(f"tables: {', '.join(map(str, paths))}")
+
+
+@app.command()
+def learn(
+    router_folder: Annotated[Path, typer.Argument(help="the router/ folder of a run")],
+    log: Annotated[
+        Path,
+        typer.Argument(
+            help=".parquet or .csv with query, arm, quality, latency_ms, and perhaps propensity: "
+            "how likely that arm was to be run"
+        ),
+    ],
+    name: Annotated[str, typer.Option(help="of the new policy")] = "bandit_log",
+) -> None:
+    """Learn a policy from the outcomes of queries that were served, and add it to the router.
+
+    Each row tells of one query and the one arm that answered it (a contextual bandit, in the manner
+    of MBA-RAG). The router's default policy stays; ask for the new one by its name.
+
+    Example: l2r learn runs/router outcomes.csv
+    """
+    from router.artifact import read_router
+
+    read_router(router_folder)  # training loads torch, which takes seconds
+    from training.learn_log import learn_from_log
+
+    policy = learn_from_log(router_folder, log, name, progress=_progress())
+    for arm, count in zip(policy.arms, policy.logged.tolist(), strict=True):
+        typer.echo(f"{count:7,d} outcomes  {arm}" + ("" if count else "   (never chosen)"))
+    typer.echo(f"policy '{name}' added: {router_folder}")
+
+
+@app.command()
+def holdout(
+    run_file: RunFile,
+    lam: Lams = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="fit these beside the paper's models per λ; default: the file's"),
+    ] = None,
+) -> None:
+    """Leave one dataset out: train on all the others, score on it, for each dataset: holdout/.
+
+    In-domain rewards (cross-validation) stand beside the out-of-domain ones. Finished fits are
+    kept beside the router: run again, it continues. Also says whether falling back on the best
+    static arm pays where a query is unlike all those trained on.
+
+    Example: l2r holdout my.yaml --policy router_conditioned --policy tfidf
+    """
+    from analysis.holdout import read_holdout
+    from analysis.holdout_text import save_holdout, write_holdout
+    from oracle.labels import holds_texts, read_manifest
+    from training.holdout import leave_one_dataset_out
+    from training.work_folder import WorkFolder
+
+    run = read_run(run_file)
+    run = with_lams(run, lam) if lam else run
+    training = run.training
+    if policy is not None:
+        training = training.model_copy(update={"policies": tuple(policy)})
+    labels, folder = labels_of(run), run.output / "holdout"
+    read_manifest(labels)
+    texts = texts_of([] if holds_texts(labels) else read_datasets(run))
+    work = WorkFolder.beside(run.output / "router")
+    leave_one_dataset_out(labels, texts, folder, work, training, _progress())
+    found = read_holdout(labels, folder, run.report)
+    shown = tuple(one for one in run.report.lams if one in found.lams) or found.lams
+    typer.echo(write_holdout(found, shown))
+    typer.echo(f"all datasets and λ: {save_holdout(found, shown, folder)}, beside it as .csv")
 
 
 @app.command()

@@ -21,6 +21,11 @@ _TITLES = {
     BEST_STATIC_ON_TEST: "best static, picked on test",
     BEST_STATIC_PER_DATASET: "best static per dataset",
     RANDOM_SAME_MIX: "random, same mix",
+    "knn": "k nearest neighbours",
+    "arabzadeh": "Arabzadeh et al. 2021",
+    "multi_label": "multi-label",
+    "ensemble_confidence": "ensemble, first sure",
+    "ensemble_majority": "ensemble, majority",
     ORACLE_ROUTER_ARMS: "oracle over A",
     ORACLE_PIPELINES: "oracle over P",
 }

@@ -68,6 +68,15 @@ class EnsemblePolicy(Policy):
         encoders = {one.frozen_encoder() for one in self.members} - {None}
         return encoders.pop() if len(encoders) == 1 else None
 
+    def embed(self, queries: Sequence[str], lam: float) -> Embeddings | None:
+        """(n, d) vectors of the shared encoder, by the first member that has it."""
+        shared = self.frozen_encoder()
+        if shared is None:
+            return None
+        first = next(one for one in self.members if one.frozen_encoder() == shared)
+        first.device = self.device
+        return first.embed(queries, first.nearest_lam(lam))
+
     def prepare(self, lam: float) -> None:
         """Load what the members need."""
         for one in self.members:
@@ -108,13 +117,13 @@ class EnsemblePolicy(Policy):
     ) -> list[FloatArray]:
         """(n, A) of each member; queries are embedded once for all that share an encoder."""
         shared = self.frozen_encoder()
+        if embeddings is None:
+            embeddings = self.embed(queries, lam)
         rows = []
         for one in self.members:
             used = one.nearest_lam(lam)
             vectors = None
             if shared is not None and one.frozen_encoder() == shared:
-                if embeddings is None and hasattr(one, "embed"):
-                    embeddings = one.embed(queries, used)
                 vectors = embeddings
             rows.append(masked(one.probabilities(queries, used, vectors), competes, preference))
         return rows
@@ -155,9 +164,18 @@ class EnsemblePolicy(Policy):
 
         content = read_policy_json(folder, ("name", "rule", "members", "thresholds"))
         router_folder = folder.parent.parent
-        members = [load_policy(policy_folder(router_folder, name)) for name in content["members"]]
+        members = [
+            _unguarded(load_policy(policy_folder(router_folder, name)))
+            for name in content["members"]
+        ]
         thresholds = {float(lam): float(value) for lam, value in content["thresholds"]}
         return cls(content["name"], members, content["rule"], thresholds)
+
+
+def _unguarded(policy: Policy) -> Policy:
+    """Return the policy that was put in: the default one may have been guarded afterwards."""
+    inner: Policy = getattr(policy, "inner", policy)
+    return inner
 
 
 def majority(rows: Sequence[FloatArray]) -> FloatArray:
