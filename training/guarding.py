@@ -24,20 +24,28 @@ def guard(
 ) -> GuardedPolicy | None:
     """Wrap ``policy``; None where it reads no embeddings of the shop or nothing is held out.
 
-    The threshold lets ``out_of_domain.false_alarm_rate`` of the validation queries lie beyond it.
-    Where there are more than ``MOST_VECTORS`` training queries, evenly spread ones are kept.
+    See :func:`domain_of` for the threshold.
     """
     same = policy.frozen_encoder() == shop.encoder.resolved.revision and shop.embedded.shape[1] > 0
     if not same or not len(train) or not len(validation):
         return None
+    domain = domain_of(shop, train, validation)
+    quality, latency_share = mean_outcomes(shop.action.rows(np.concatenate([train, validation])))
+    return GuardedPolicy(name, policy, domain, quality, latency_share)
+
+
+def domain_of(shop: Workshop, train: Rows, validation: Rows) -> Domain:
+    """Keep the training queries' directions; place the threshold on the validation queries.
+
+    ``out_of_domain.false_alarm_rate`` of those lie beyond it. Where there are more than
+    ``MOST_VECTORS`` training queries, evenly spread ones are kept.
+    """
     rate = shop.settings.out_of_domain.false_alarm_rate
     spread = np.linspace(0, len(train) - 1, min(MOST_VECTORS, len(train)))
     kept = train[np.unique(spread.round().astype(np.intp))]
     vectors = unit_rows(shop.embedded[kept]).astype(np.float16)
     distances = Domain(vectors, 0.0, rate).distances(shop.embedded[validation])
-    domain = Domain(vectors, distance_threshold(distances, rate), rate)
-    quality, latency_share = mean_outcomes(shop.action.rows(np.concatenate([train, validation])))
-    return GuardedPolicy(name, policy, domain, quality, latency_share)
+    return Domain(vectors, distance_threshold(distances, rate), rate)
 
 
 def with_guard(shop: Workshop, fitted: Fitted, train: Rows, validation: Rows) -> Fitted:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arms.errors import RouterError
 from arms.reward import BoolArray, FloatArray, reward
@@ -136,7 +137,7 @@ class GuardedPolicy(Policy):
             "false_alarm_rate": self.domain.false_alarm_rate,
         }
         write_policy_json(folder, self.kind, content)
-        arrays = {
+        arrays: dict[str, NDArray[Any]] = {
             "vectors": self.domain.vectors,
             "quality": self._quality,
             "latency_share": self._latency_share,

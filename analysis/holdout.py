@@ -1,0 +1,169 @@
+"""In domain beside out of domain: the same queries, decided by policies that knew their dataset's
+other queries, and by policies that knew only other datasets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from analysis.bootstrap import Estimate, FloatArray, Resamples, estimate_means
+from analysis.decided import FOLDS, Decided, join_decisions
+from analysis.decision_codes import read_decision_batches
+from analysis.evaluation import Evaluation, evaluate_queries
+from analysis.oracle_policy import oracle_outcomes
+from analysis.outcomes import LATENCY, Outcome
+from analysis.roles import BEST_STATIC, RANDOM_SAME_MIX, in_report_order, role_of
+from analysis.settings import ReportSettings
+from arms.errors import RouterError
+from oracle.labels import read_labels
+
+ALL = "all datasets"
+ROUTER = "router"
+GUARDED = "router_guarded"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutScore:
+    """One policy at one λ on one dataset, or on all together; estimates over the same queries."""
+
+    scope: str
+    policy: str
+    lam: float
+    n: int
+    in_domain: Estimate
+    """Mean reward."""
+    out_of_domain: Estimate
+    difference: Estimate
+    """Out of domain minus in domain."""
+    over_best_static: Estimate
+    """Out of domain: reward minus that of the best static arm of the other datasets."""
+    quality: Estimate
+    latency_ms: Estimate
+    """Both out of domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldOut:
+    """Everything that the tables show."""
+
+    datasets: tuple[str, ...]
+    n: int
+    lams: tuple[float, ...]
+    confidence: float
+    measure: str
+    scores: tuple[HeldOutScore, ...]
+    """By λ, policy, scope; all datasets first."""
+    guard_gains: tuple[tuple[float, Estimate], ...]
+    """λ and, out of domain, the reward of the guarded router minus the unguarded one's."""
+    domains: Mapping[str, Any]
+    """What ``domains.json`` says of the distance."""
+
+
+def read_holdout(labels_folder: Path, folder: Path, settings: ReportSettings) -> HoldOut:
+    """Score what ``l2r holdout`` decided.
+
+    Raises:
+        LabelsError, RouterError: something is missing, damaged, or doesn't fit together.
+    """
+    labels = read_labels(labels_folder)
+    inside, outside = (
+        join_decisions(read_decision_batches(folder / f"{name}.parquet"), labels)
+        for name in ("in_domain", "out_of_domain")
+    )
+    rows = np.intersect1d(inside.label_rows(FOLDS), outside.label_rows(FOLDS))
+    evaluation = evaluate_queries(labels, rows, FOLDS, labels.router_arms)
+    if not len(evaluation):
+        raise RouterError(f"{folder} decides no query both in and out of domain; rerun l2r holdout")
+    lams = tuple(sorted(set(inside.lams) & set(outside.lams)))
+    ours, theirs = (_by_policy(one, evaluation, lams) for one in (inside, outside))
+    oracle = {(one.policy, one.lam): one for one in oracle_outcomes(evaluation, lams)}
+    resamples = Resamples(len(evaluation), settings.n_resamples, settings.seed)
+    measured = _Measured(evaluation, resamples, settings.confidence)
+    scores = [
+        score
+        for lam in lams
+        for policy in in_report_order({name for name, at in ours if at == lam}, labels.pipelines)
+        if (policy, lam) in theirs and _is_told(policy)
+        for score in measured.scores(
+            policy, lam, ours[policy, lam], theirs[policy, lam], theirs.get((BEST_STATIC, lam))
+        )
+    ]
+    scores += [
+        score
+        for (policy, lam), one in oracle.items()
+        for score in measured.scores(policy, lam, one, one, theirs.get((BEST_STATIC, lam)))
+    ]
+    gains = [
+        (lam, measured.mean(theirs[GUARDED, lam].reward - theirs[ROUTER, lam].reward))
+        for lam in lams
+        if (GUARDED, lam) in theirs and (ROUTER, lam) in theirs
+    ]
+    return HoldOut(
+        datasets=evaluation.dataset_names,
+        n=len(evaluation),
+        lams=lams,
+        confidence=settings.confidence,
+        measure=evaluation.primary_measure,
+        scores=tuple(sorted(scores, key=lambda one: one.lam)),
+        guard_gains=tuple(gains),
+        domains=_read_domains(folder / "domains.json"),
+    )
+
+
+def _is_told(policy: str) -> bool:
+    """Arms are the same in and out of domain, and a dataset's best arm has no outside."""
+    return role_of(policy) == "routed" or policy in (BEST_STATIC, RANDOM_SAME_MIX)
+
+
+def _by_policy(
+    decided: Decided, evaluation: Evaluation, lams: Sequence[float]
+) -> dict[tuple[str, float], Outcome]:
+    return {(one.policy, one.lam): one for one in decided.outcomes(evaluation, lams)}
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Estimates over all queries, and over each dataset's own."""
+
+    evaluation: Evaluation
+    resamples: Resamples
+    confidence: float
+
+    def mean(self, values: FloatArray) -> Estimate:
+        return estimate_means(values[:, None], self.resamples, self.confidence)[0]
+
+    def scores(
+        self, policy: str, lam: float, inside: Outcome, outside: Outcome, static: Outcome | None
+    ) -> list[HeldOutScore]:
+        nothing = np.full(len(self.evaluation), np.nan)
+        columns = np.column_stack(
+            [
+                inside.reward,
+                outside.reward,
+                outside.reward - inside.reward,
+                nothing if static is None else outside.reward - static.reward,
+                outside.values(self.evaluation.primary_measure),
+                outside.values(LATENCY),
+            ]
+        )
+        members = [(ALL, np.arange(len(self.evaluation)))]
+        for code, name in enumerate(self.evaluation.dataset_names):
+            members.append((name, np.flatnonzero(self.evaluation.dataset_codes == code)))
+        found = []
+        for scope, rows in members:
+            estimates = estimate_means(columns[rows], self.resamples, self.confidence, rows)
+            found.append(HeldOutScore(scope, policy, lam, len(rows), *estimates))
+        return found
+
+
+def _read_domains(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RouterError(f"{path} is absent or damaged ({error}); rerun l2r holdout") from error
+    return content

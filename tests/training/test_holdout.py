@@ -1,0 +1,116 @@
+"""``l2r holdout``: in domain beside out of domain, resumed, and what it refuses."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import l2r
+from tests.training.synthetic import write_labels
+
+RUN = """
+labels: labels
+output: out
+training:
+  lams: [0, 0.5]
+  encoder: {encoder}
+  overhead_queries: 3
+  cross_validation_folds: 2
+  policies: [tfidf]
+  router: router_per_lam
+  baselines: {{inverse_regularisation: [10.0]}}
+  frozen: {{weight_decays: [0.01], epochs: 5}}
+report: {{lams: [0], n_resamples: 100}}
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, tiny_bert):
+    root = tmp_path_factory.mktemp("holdout")
+    write_labels(root / "labels", count=240, datasets=("alpha", "beta", "gamma"), late=False)
+    (root / "run.yaml").write_text(RUN.format(encoder=tiny_bert))
+    return root
+
+
+def holdout(root, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        l2r.main(["holdout", str(root / "run.yaml")])
+    return int(stopped.value.code or 0), *capsys.readouterr()
+
+
+def rows_of(path):
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_in_domain_beside_out_of_domain(run, capsys, monkeypatch):
+    import training.cross_validation
+
+    fits = []
+    real = training.cross_validation.fitting.fit_frozen
+
+    def counting(shop, lams, train, validation, log=False):
+        datasets = set(shop.action.datasets[np.concatenate([train, validation])])
+        fits.append(datasets)
+        if len(fits) == 5:
+            raise KeyboardInterrupt
+        return real(shop, lams, train, validation, log)
+
+    monkeypatch.setattr(training.cross_validation.fitting, "fit_frozen", counting)
+    code, _, told = holdout(run, capsys)
+    assert code == 130
+    assert "run the same command again to continue" in told
+    assert not (run / "out" / "holdout").exists()
+    code, printed, _ = holdout(run, capsys)
+    assert code == 0
+    # One reference fit, two folds, then one without each dataset; the first four are reused.
+    assert len(fits) == 7
+    assert fits[4:] == [{"alpha", "gamma"}, {"alpha", "gamma"}, {"alpha", "beta"}]
+    assert fits[3] == {"beta", "gamma"}
+    assert "240 queries of 3 datasets, each decided twice" in printed
+    assert "changes the reward of the default router out of domain by" in printed
+
+    rows = rows_of(run / "out" / "holdout" / "holdout.csv")
+    policies = {row["policy"] for row in rows}
+    assert {"router", "router_guarded", "tfidf", "best static", "oracle over A"} <= policies
+    assert {row["scope"] for row in rows} == {"all datasets", "alpha", "beta", "gamma"}
+    for row in rows:
+        inside, outside = float(row["in_domain_reward"]), float(row["out_of_domain_reward"])
+        assert float(row["difference"]) == pytest.approx(outside - inside, abs=2e-6)
+        assert float(row["difference_low"]) <= float(row["difference"])
+        assert outside <= 1.0
+    best = {row["scope"]: row for row in rows if (row["policy"], row["lam"]) == ("tfidf", "0.0")}
+    assert float(best["all datasets"]["over_best_static"]) > 0.08  # words tell across datasets too
+    parts = [best[name] for name in ("alpha", "beta", "gamma")]
+    assert sum(int(one["n"]) for one in parts) == 240
+    assert np.mean([float(one["out_of_domain_reward"]) for one in parts]) == pytest.approx(
+        float(best["all datasets"]["out_of_domain_reward"]), abs=1e-5
+    )
+
+    code, again, _ = holdout(run, capsys)
+    assert (code, again, len(fits)) == (0, printed, 7)
+
+
+def test_how_foreign_a_dataset_looks(run):
+    domains = json.loads((run / "out" / "holdout" / "domains.json").read_text())
+    assert [one["datasets"] for one in domains["datasets"]] == [["alpha"], ["beta"], ["gamma"]]
+    for one in domains["datasets"]:
+        assert 0.3 < one["auroc"] < 0.7  # dealt at random: no dataset is foreign
+        assert one["flagged_share"] < 0.3
+    rows = rows_of(run / "out" / "holdout" / "holdout_domains.csv")
+    assert [row["n"] for row in rows] == ["80", "80", "80"]
+
+
+def test_one_dataset_cannot_be_left_out(tmp_path, tiny_bert, capsys):
+    write_labels(tmp_path / "labels", count=30, datasets=("alpha",))
+    (tmp_path / "run.yaml").write_text(RUN.format(encoder=tiny_bert))
+    code, _, told = holdout(tmp_path, capsys)
+    assert code == 1
+    assert "needs at least two, the labels have alpha" in told
+    text = RUN.format(encoder=tiny_bert) + "seed: 1\n"
+    write_labels(tmp_path / "labels", count=30)
+    (tmp_path / "run.yaml").write_text(text.replace("lams: [0, 0.5]", "encoder_mode: lora"))
+    code, _, told = holdout(tmp_path, capsys)
+    assert code == 1
+    assert "set it to frozen" in told

@@ -1,0 +1,237 @@
+"""Leave one dataset out: how routers do on a collection that they were never trained on.
+
+Every labelled query is decided twice by policies that never saw it: in domain, by grouped
+cross-validation, where other queries of its dataset were trained on; and out of domain, by policies
+fitted on all the other datasets. Both are written like the folds of training, for analysis to
+compare on the same queries.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from arms.atomic import write_json
+from arms.errors import SettingsError
+from arms.progress import Progress, SilentProgress
+from oracle.labels import read_labels
+from router.decisions import read_decisions, write_decisions
+from router.query_encoder import QueryEncoder
+from training import fitting
+from training.cross_validation import FoldRows, fit_fold, rows_of_fold
+from training.deciding import ROUTER, Fitted, add_decisions, measured_overheads
+from training.decision_table import DecisionTable
+from training.default_policy import check_default, choose_default, with_default
+from training.embeddings import embed_queries
+from training.fitting import Workshop
+from training.folds import check_folds, fold_of_queries
+from training.guarding import domain_of, guard
+from training.learners import learners_of
+from training.lightning_run import check_trainer
+from training.probed import RecordedRuns
+from training.settings import TrainingSettings
+from training.table import RoutingTable, Texts, check_trainable, routing_table
+from training.work_folder import WorkFolder, fingerprint, key_of
+
+IN_DOMAIN = "in_domain.parquet"
+OUT_OF_DOMAIN = "out_of_domain.parquet"
+DOMAINS = "domains.json"
+GUARDED = "router_guarded"
+"""The default router with the guard, whatever the settings say: is it worth having?"""
+_DEFAULT_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """What is fitted once, on the fixed split: which policy is the default, what deciding costs."""
+
+    default: str
+    overhead_ms: Mapping[str, float]
+
+
+def leave_one_dataset_out(
+    labels_folder: Path,
+    texts: Texts | None,
+    folder: Path,
+    work: WorkFolder,
+    settings: TrainingSettings,
+    progress: Progress | None = None,
+) -> None:
+    """Write ``in_domain.parquet``, ``out_of_domain.parquet`` and ``domains.json`` into ``folder``.
+
+    Finished fits wait in ``work``: a killed run goes on, and one that finds them all is quick.
+
+    Args:
+        labels_folder: what ``l2r oracle`` wrote.
+        texts: (dataset, query id) → text, for labels that hold none.
+        folder: made where it isn't there.
+        work: shared with ``l2r train``, whose query embeddings and heads are reused.
+        settings: which policies, and how they are fitted; LoRA is never fitted here.
+        progress: where bars are drawn.
+
+    Raises:
+        LabelsError: as for ``l2r train``.
+        SettingsError: as for ``l2r train``, or there are fewer than two datasets, or the encoder
+            isn't frozen.
+    """
+    progress = progress or SilentProgress()
+    labels = read_labels(labels_folder)
+    action = routing_table(labels, labels.router_arms, texts)
+    folds = settings.cross_validation_folds
+    settings = settings.model_copy(
+        update={"cross_validation_folds": folds if folds >= 2 else _DEFAULT_FOLDS}
+    )
+    _check(action, settings)
+    every = routing_table(labels, labels.pipelines, texts)
+    work.path.mkdir(parents=True, exist_ok=True)
+    encoder = QueryEncoder(settings.encoder, settings.max_tokens, settings.encoder_dtype)
+    embedded = embed_queries(action.texts.tolist(), encoder, work.embeddings, progress)
+    by_dataset = np.unique(action.datasets.astype(str), return_inverse=True)[1]
+    in_folds = fold_of_queries(action, settings.cross_validation_folds, settings.seed)
+    fits = len(set(by_dataset)) + len(set(in_folds)) + 1
+    steps = len(settings.lams) + sum(one.steps(settings) for one in learners_of(settings))
+    with progress.task("fitting", total=fits * steps) as task:
+        runs = RecordedRuns.beside(labels_folder, labels)
+        shop = Workshop(settings, encoder, embedded, action, every, work, task, runs=runs)
+        reference = _reference(shop, steps)
+        inside = [_decided(shop, in_folds, fold, reference, steps) for fold in _parts(in_folds)]
+        outside = [
+            _decided(shop, by_dataset, fold, reference, steps) for fold in _parts(by_dataset)
+        ]
+    folder.mkdir(parents=True, exist_ok=True)
+    write_decisions(pa.concat_tables([table for table, _ in inside]), folder / IN_DOMAIN)
+    write_decisions(pa.concat_tables([table for table, _ in outside]), folder / OUT_OF_DOMAIN)
+    domains = {
+        "false_alarm_rate": settings.out_of_domain.false_alarm_rate,
+        "datasets": [told for _, told in outside if told],
+        "in_domain": [told for _, told in inside if told],
+    }
+    write_json(folder / DOMAINS, domains)
+
+
+def _check(action: RoutingTable, settings: TrainingSettings) -> None:
+    check_trainable(action)
+    check_default(settings)
+    check_folds(action, settings.cross_validation_folds)
+    check_trainer(settings.trainer)
+    datasets = sorted(set(action.datasets.tolist()))
+    if len(datasets) < 2:
+        raise SettingsError(
+            f"leaving one dataset out needs at least two, the labels have {', '.join(datasets)}; "
+            "label another collection"
+        )
+    if settings.encoder_mode != "frozen":
+        raise SettingsError(
+            "leaving one dataset out fits every router once for each; with "
+            "training.encoder_mode: lora that would take hours: set it to frozen"
+        )
+
+
+def _parts(folds: NDArray[np.intp]) -> list[int]:
+    return sorted(set(folds.tolist()))
+
+
+def _reference(shop: Workshop, steps: int) -> _Reference:
+    """Fit the fixed split once: it says which policy is the default and what deciding costs."""
+    splits = shop.action.splits
+    rows = FoldRows(
+        fitting.comparable_rows(shop, splits == "train"),
+        fitting.comparable_rows(shop, splits == "val"),
+        splits != "test",
+    )
+    path = shop.work.path / "holdout" / f"{_key(shop, rows, 'reference')}.json"
+    if path.is_file():
+        content = json.loads(path.read_text(encoding="utf-8"))
+        shop.task.advance(steps)
+        return _Reference(content["default"], content["overhead_ms"])
+    fitted = fit_fold(shop, rows)
+    overheads = {name: measured_overheads(shop, one) for name, one in fitted.learned.items()}
+    default = choose_default(shop, fitted.learned, rows.validation, overheads)
+    fitted = _with_guarded(shop, with_default(fitted, default), rows)
+    costs = {ROUTER if name == default else name: times for name, times in overheads.items()}
+    if GUARDED in fitted.learned:
+        costs[GUARDED] = measured_overheads(shop, fitted.learned[GUARDED])
+    medians = {name: float(np.median(times)) for name, times in costs.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, {"default": default, "overhead_ms": medians})
+    return _Reference(default, medians)
+
+
+def _decided(
+    shop: Workshop, folds: NDArray[np.intp], fold: int, reference: _Reference, steps: int
+) -> tuple[pa.Table, dict[str, Any]]:
+    """What policies fitted outside ``fold`` decide on it, and how foreign it looked to them."""
+    rows, unseen = rows_of_fold(shop, folds, fold), np.flatnonzero(folds == fold)
+    if rows is None:
+        shop.task.advance(steps)
+        return DecisionTable().finish(), {}
+    names = {"default": reference.default, "overhead_ms": reference.overhead_ms}
+    key = _key(shop, rows, "fold", fold, fingerprint(shop.action.rows(unseen)), names)
+    path = shop.work.path / "holdout" / f"{key}.parquet"
+    if path.is_file():
+        shop.task.advance(steps)
+        return read_decisions(path), _foreignness(shop, rows, unseen)
+    fitted = _with_guarded(shop, with_default(fit_fold(shop, rows), reference.default), rows)
+    overheads = {
+        name: np.full(len(folds), milliseconds)
+        for name, milliseconds in reference.overhead_ms.items()
+    }
+    known = {name: one for name, one in fitted.learned.items() if name in overheads}
+    decisions = DecisionTable()
+    named = np.full(len(unseen), f"cv{fold}", dtype=object)
+    add_decisions(decisions, shop, replace(fitted, learned=known), unseen, named, overheads)
+    table = decisions.finish()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_decisions(table, path)
+    return read_decisions(path), _foreignness(shop, rows, unseen)
+
+
+def _with_guarded(shop: Workshop, fitted: Fitted, rows: FoldRows) -> Fitted:
+    """Add the guarded default beside the default."""
+    if ROUTER not in fitted.learned:
+        return fitted
+    guarded = guard(shop, GUARDED, fitted.learned[ROUTER], rows.train, rows.validation)
+    if guarded is None:
+        return fitted
+    return replace(fitted, learned={**fitted.learned, GUARDED: guarded})
+
+
+def _foreignness(shop: Workshop, rows: FoldRows, unseen: fitting.Rows) -> dict[str, Any]:
+    """How well distance tells the fold's queries from validation queries, and how many it flags."""
+    from sklearn.metrics import roc_auc_score
+
+    if not len(rows.validation):
+        return {}
+    domain = domain_of(shop, rows.train, rows.validation)
+    inside = domain.distances(shop.embedded[rows.validation])
+    outside = domain.distances(shop.embedded[unseen])
+    is_outside = np.repeat([0, 1], [len(inside), len(outside)])
+    return {
+        "datasets": sorted(set(shop.action.datasets[unseen].tolist())),
+        "queries": len(unseen),
+        "auroc": float(roc_auc_score(is_outside, np.concatenate([inside, outside]))),
+        "flagged_share": float((outside > domain.threshold).mean()),
+        "threshold": domain.threshold,
+    }
+
+
+def _key(shop: Workshop, rows: FoldRows, *parts: Any) -> str:
+    """Everything that a fit and its decisions depend on."""
+    left_out = {"wandb", "lora_lams", "lora", "overhead_queries"}
+    return key_of(
+        "holdout",
+        *parts,
+        shop.settings.model_dump(mode="json", exclude=left_out),
+        [one.name for one in learners_of(shop.settings)],
+        fingerprint(shop.action.rows(rows.train)),
+        fingerprint(shop.action.rows(rows.validation)),
+        fingerprint(shop.every),
+        shop.encoder.resolved.revision,
+    )
