@@ -537,6 +537,9 @@ def select(
     index_folder: Annotated[
         Path | None, typer.Option("--index", help="the index/ folder; default: beside the router")
     ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="which of the router's policies; default: its default")
+    ] = None,
 ) -> None:
     """Choose the arm for one query, and say what to expect of it.
 
@@ -551,7 +554,7 @@ def select(
             raise typer.BadParameter(
                 f"{option} says what to search; give --k too", param_hint=option
             )
-    router = Router.load(router_folder, index=index_folder)
+    router = Router.load(router_folder, index=index_folder, policy=policy)
     wish: dict[str, float | None] = {
         "lam": lam,
         "max_latency_ms": max_latency_ms,
@@ -583,6 +586,33 @@ def select(
             typer.echo(f"{value:10.4f}  {doc_id}")
         if not found.ranking.doc_ids:
             typer.echo("no document matches")
+
+
+@app.command()
+def export(
+    router_folder: Annotated[Path, typer.Argument(help="the router/ folder of a run")],
+    to: Annotated[str, typer.Option(help="the format: onnx")] = "onnx",
+    int8: Annotated[
+        bool, typer.Option("--int8", help="quantise: faster and smaller, some choices differ")
+    ] = False,
+    policy: Annotated[
+        str | None, typer.Option(help="which one to export; default: the router's default")
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="of ONNX Runtime when serving")] = 1,
+) -> None:
+    """Export an encoder router to ONNX Runtime: a policy of the same router, without torch.
+
+    Example: l2r export runs/finance/router --to onnx --int8
+    """
+    from router.onnx_export import export_to_onnx
+
+    if to != "onnx":
+        raise typer.BadParameter(f"expected onnx, got '{to}'", param_hint="--to")
+    added = export_to_onnx(router_folder, policy, int8=int8, threads=threads)
+    typer.echo(f"policy         {added.policy}")
+    typer.echo(f"size           {added.size_bytes / 1e6:.1f} MB, the encoder's weights included")
+    typer.echo(f"vectors        off by at most {added.difference:.2g} of their length (3 texts)")
+    typer.echo(f"use it         l2r select {router_folder} QUERY --policy {added.policy}")
 
 
 @app.command()

@@ -155,14 +155,8 @@ def add_policy(folder: Path, policy: Policy) -> RouterRecord:
             of another kind.
     """
     record = read_router(folder)
+    check_addable(folder, record, policy.name, policy.kind)
     target = policy_folder(folder, policy.name)
-    if policy.name in record.policies:
-        kind = read_policy_json(target)["kind"]
-        if kind != policy.kind:
-            raise RouterError(
-                f"{folder} has a policy '{policy.name}' of kind '{kind}'; give the new one, of "
-                f"kind '{policy.kind}', another name"
-            )
     names = tuple(dict.fromkeys([*record.policies, policy.name]))
     record = replace(record, policies=names)
     _check_arms(record, policy)
@@ -170,6 +164,18 @@ def add_policy(folder: Path, policy: Policy) -> RouterRecord:
         policy.save(temporary)
     write_json(folder / RECORD, _to_json(record))
     return record
+
+
+def check_addable(folder: Path, record: RouterRecord, name: str, kind: str) -> None:
+    """Raise ``RouterError`` where the router has a policy of that name and another kind."""
+    present = (
+        read_policy_json(policy_folder(folder, name))["kind"] if name in record.policies else kind
+    )
+    if present != kind:
+        raise RouterError(
+            f"{folder} has a policy '{name}' of kind '{present}'; give the new one, of kind "
+            f"'{kind}', another name"
+        )
 
 
 def update_record(folder: Path, record: RouterRecord) -> None:

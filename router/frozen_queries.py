@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 ENCODER_KEYS = ("encoder", "encoder_revision", "max_tokens", "dtype")
 """What ``policy.json`` says of the encoder."""
+ELSEWHERE = "elsewhere:"
+"""Begins the name of an encoder that isn't at hand: its vectors come from an exported graph."""
 
 
 class FrozenQueries:
@@ -90,7 +92,7 @@ def same_encoder(encoder: str, trained_with: str) -> ResolvedEncoder:
         RouterError: the folder or the offline encoder found here has another revision.
     """
     is_folder = encoder.startswith((".", "/", "~")) or Path(encoder).is_dir()
-    if encoder != DEFAULT_ENCODER and not is_folder:
+    if encoder.startswith(ELSEWHERE) or (encoder != DEFAULT_ENCODER and not is_folder):
         return ResolvedEncoder(encoder, encoder, trained_with)
     found = resolve(encoder)
     if found.revision != trained_with:

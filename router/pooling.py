@@ -47,6 +47,11 @@ def _parameters(forward: Callable[..., Any]) -> frozenset[str]:
     return frozenset(inspect.signature(forward).parameters)
 
 
+def parameters_of(model: torch.nn.Module) -> frozenset[str]:
+    """Names of the arguments that ``forward`` takes."""
+    return _parameters(type(model).forward)
+
+
 def accepts_positions(model: torch.nn.Module) -> bool:
     """Tell whether ``forward`` takes position ids that start at 0.
 
@@ -54,7 +59,7 @@ def accepts_positions(model: torch.nn.Module) -> bool:
     """
     if hasattr(getattr(model, "embeddings", None), "padding_idx"):
         return False
-    return "position_ids" in _parameters(type(model).forward)
+    return "position_ids" in parameters_of(model)
 
 
 def embed_tokens(
@@ -67,7 +72,7 @@ def embed_tokens(
     """
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
     given: dict[str, Any] = {"input_ids": ids}
-    if "use_cache" in _parameters(type(base).forward):
+    if "use_cache" in parameters_of(base):
         given["use_cache"] = False
     if mask is not None:
         given["attention_mask"] = mask

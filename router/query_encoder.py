@@ -80,6 +80,16 @@ class QueryEncoder:
         twin._model = _adapted(self._model, adapter, self.dtype)
         return twin
 
+    @property
+    def model(self) -> Any:
+        """The transformer, in evaluation mode; its weights must stay as they are."""
+        return self._model
+
+    @property
+    def tokens(self) -> TokenCutter:
+        """Texts to token ids, as :meth:`embed` makes them."""
+        return self._tokenizer
+
     def embed(self, queries: Sequence[str]) -> NDArray[np.float32]:
         """(len(queries), dim) float32, in the order given; a query without tokens is zeros."""
         token_ids = self._tokenizer(queries)
@@ -135,6 +145,11 @@ class TokenCutter:
             self._fast.no_padding()
             side = getattr(tokenizer, "truncation_side", "right")
             self._fast.enable_truncation(self._max_tokens, direction=side)
+
+    @property
+    def json(self) -> str | None:
+        """The fast tokeniser with its truncation, as ``tokenizer.json``; None for a slow one."""
+        return None if self._fast is None else str(self._fast.to_str())
 
     def __call__(self, texts: Sequence[str]) -> list[list[int]]:
         """Return one list of token ids per text; it may be empty."""

@@ -15,6 +15,7 @@ KINDS: dict[str, str] = {
     "encoder": "router.policies.encoder:EncoderPolicy",
     "guarded": "router.policies.guarded:GuardedPolicy",
     "static_embedding": "router.policies.static_embedding:StaticEmbeddingPolicy",
+    "onnx": "router.policies.onnx:OnnxPolicy",
     "knn": "router.policies.knn:KnnPolicy",
     "arabzadeh": "router.policies.arabzadeh:ArabzadehPolicy",
     "multi_label": "router.policies.multi_label:MultiLabelPolicy",
