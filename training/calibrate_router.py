@@ -56,13 +56,7 @@ def calibrate_router(
     if name not in record.policies:
         raise RouterError(f"this router has the policies {', '.join(record.policies)}; got {name}")
     policy = load_policy(policy_folder(router_folder, name))
-    labels = read_labels(labels_folder)
-    action = routing_table(labels, record.arms, texts)
-    every = routing_table(labels, labels.pipelines, texts)
-    rows = np.flatnonzero((action.splits == split) & action.comparable & every.comparable)
-    held_out = HeldOut(split, action.rows(rows), every.rows(rows), labels_hash(labels_folder))
-    runs = RecordedRuns.beside(labels_folder, labels) if policy.probes else None
-    known = _known(policy, held_out.action, runs, rows, every)
+    held_out, known = open_held_out(policy, labels_folder, split, texts)
     overhead_ms = _overhead_ms(record, policy, held_out.action, known)
     total = len(policy.lams) if policy.lams else POINTS
     with (progress or SilentProgress()).task("calibrating", total=total) as task:
@@ -77,25 +71,33 @@ def calibrate_router(
     return found
 
 
-def _known(
-    policy: Policy,
-    table: RoutingTable,
-    runs: RecordedRuns | None,
-    rows: np.ndarray,
-    every: RoutingTable,
-) -> dict[str, Any]:
-    """What is the same at every λ: query vectors, and what the probes found."""
+def open_held_out(
+    policy: Policy, labels_folder: Path, split: str, texts: Texts | None = None
+) -> tuple[HeldOut, dict[str, Any]]:
+    """Return the comparable queries of ``split``, and what is the same at every λ.
+
+    The latter is for :meth:`Policy.decide`: the query vectors, and what its probes found.
+
+    Raises:
+        LabelsError: the policy probes, and the labels hold no rankings.
+    """
+    labels = read_labels(labels_folder)
+    action = routing_table(labels, policy.arms, texts)
+    every = routing_table(labels, labels.pipelines, texts)
+    rows = np.flatnonzero((action.splits == split) & action.comparable & every.comparable)
+    held_out = HeldOut(split, action.rows(rows), every.rows(rows), labels_hash(labels_folder))
     probed = None
     if policy.probes:
+        runs = RecordedRuns.beside(labels_folder, labels)
         if runs is None:
             raise LabelsError(
                 f"the policy '{policy.name}' looks at what {', '.join(policy.probes)} find, and "
                 "the labels hold no rankings (runs.parquet); give labels with rankings"
             )
         probed = runs.probed(policy.probes, rows, every, policy.probe_depth)
-    frozen = policy.frozen_encoder() is not None and len(table) > 0
-    embeddings = policy.embed(table.texts.tolist(), 0.0) if frozen else None
-    return {"embeddings": embeddings, "probed": probed}
+    frozen = policy.frozen_encoder() is not None and len(rows) > 0
+    embeddings = policy.embed(held_out.action.texts.tolist(), 0.0) if frozen else None
+    return held_out, {"embeddings": embeddings, "probed": probed}
 
 
 def _overhead_ms(

@@ -128,6 +128,12 @@ def fine_grid(
     return grid
 
 
+def bootstrap_mean(values: FloatArray, seed: int = 42) -> Measured:
+    """Mean of (n,) values with its percentile interval."""
+    drawn = np.array([values[rows].mean() for rows in _draws(len(values), seed)])
+    return _measured(values.mean(), drawn)
+
+
 def _draws(queries: int, seed: int) -> list[np.ndarray]:
     generator = np.random.default_rng(seed)
     return [generator.integers(0, queries, size=queries) for _ in range(RESAMPLES)]
