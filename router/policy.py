@@ -140,7 +140,7 @@ class Policy(ABC):
         A policy that takes any λ answers for ``lam`` itself.
         """
         value = check_lam(lam)
-        if self.lams is None:
+        if self.lams is None or value in self.lams:
             return value
         # Rounded, so that 0.2 lies as far from 0.1 as from 0.3 in spite of binary fractions.
         return min(self.lams, key=lambda trained: (round(abs(trained - value), 12), trained))

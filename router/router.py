@@ -6,6 +6,7 @@ import numbers
 import threading
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,7 @@ class Router:
         self._device = device
         self._policies: dict[str, Policy] = {}
         self._lock = threading.Lock()
+        self._expected_at = lru_cache(maxsize=256)(self._nearest_expected)
         self._open_arms = None if index is None else OpenArms(index, record)
 
     @classmethod
@@ -205,15 +207,17 @@ class Router:
         if chooser.probes:
             dataset = self._probed_dataset(chooser, dataset)
             probed = probe(chooser, queries, depth, self._opened(), dataset)
-        competes, preference = self._mask(allowed), self._preference(used)
+        everything = len(allowed) == len(self.arms)
+        competes = None if everything else self._mask(allowed)
         decided = chooser.decide(
             queries,
             used,
-            competes=None if competes.all() else np.tile(competes, (len(queries), 1)),
+            competes=None if competes is None else np.tile(competes, (len(queries), 1)),
             probed=probed.cut(chooser.probe_depth) if chooser.probes else None,
-            preference=preference,
+            preference=None if competes is None else self._preference(used),
         )
-        rows = decided.probabilities[:, competes].tolist()
+        rows = decided.probabilities
+        rows = (rows if competes is None else rows[:, competes]).tolist()
         overhead_ms = (time.perf_counter_ns() - begin) / 1e6 - probed.elapsed_ms
         nothing = (None,) * len(queries)
         predicted = nothing if decided.predicted_quality is None else decided.predicted_quality
@@ -274,11 +278,18 @@ class Router:
 
     def expected(self, arm: str, lam: float) -> Expected | None:
         """What held-out labels say of ``arm`` at the recorded λ nearest to ``lam``."""
-        recorded = [trained for trained, by_arm in self.record.expected.items() if arm in by_arm]
-        if not recorded:
-            return None
-        nearest = min(recorded, key=lambda trained: (round(abs(trained - lam), 12), trained))
-        return self.record.expected[nearest][arm]
+        return self._expected_at(float(lam)).get(arm)
+
+    def _nearest_expected(self, lam: float) -> dict[str, Expected]:
+        """Arm → what is recorded of it at the λ nearest to ``lam`` that has it."""
+        nearest: dict[str, Expected] = {}
+        recorded = self.record.expected
+        far_first = sorted(
+            recorded, key=lambda trained: (round(abs(trained - lam), 12), trained), reverse=True
+        )
+        for trained in far_first:
+            nearest.update(recorded[trained])
+        return nearest
 
     def _allowed(self, arms: Sequence[str] | None, wish: Wish) -> tuple[str, ...]:
         check_one_wish(wish, arms is not None)
