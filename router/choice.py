@@ -78,6 +78,11 @@ def check_one_wish(wish: Wish, arms_given: bool) -> None:
         )
 
 
+def known_quality(predicted: float | None) -> float | None:
+    """Return a number; None for a missing one, which a policy may give for some queries."""
+    return None if predicted is None or math.isnan(predicted) else float(predicted)
+
+
 def check_lam_number(lam: float) -> float:
     """Return ``lam`` as a float; raise ``RouterError`` unless it is a number in [0, 1]."""
     is_number = isinstance(lam, numbers.Real) and not isinstance(lam, bool)

@@ -23,6 +23,7 @@ from router.choice import (
     Wish,
     check_lam_number,
     check_one_wish,
+    known_quality,
 )
 from router.opening import OpenArms
 from router.policies import load_policy
@@ -231,7 +232,7 @@ class Router:
                 policy=chooser.name,
                 overhead_ms=overhead_ms,
                 plan=plan,
-                predicted_quality=None if quality is None else float(quality),
+                predicted_quality=known_quality(quality),
                 reason=reason,
                 promised=promised,
             )
