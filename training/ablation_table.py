@@ -33,7 +33,7 @@ def table_cells(rows: Sequence[AblationRow]) -> list[tuple[str, ...]]:
     The highest validation reward of a λ is marked with an asterisk: it is the one to choose.
     Quality and latency are those of the test queries.
     """
-    cells = []
+    cells: list[tuple[str, ...]] = []
     for lam in sorted({row.lam for row in rows}):
         here = [row for row in rows if row.lam == lam]
         val = {row.variant: row for row in here if row.split == "val"}

@@ -130,7 +130,7 @@ def _greedy(
     estimates = estimate_outcomes(past, len(table.arms), options.penalties)
     known = table.competes & (estimates.logged > 0)
     known[~known.any(axis=1)] = table.competes[~known.any(axis=1)]
-    quality = vectors @ estimates.quality.weight.T + estimates.quality.bias
+    quality = vectors.astype(np.float64) @ estimates.quality.weight.T + estimates.quality.bias
     share = normalised_latency(np.tile(estimates.latency_ms, (len(table), 1)), known)
     rewards = np.where(known, reward(quality, share, options.log_lam), -np.inf)
     return np.eye(len(table.arms))[rewards.argmax(axis=1)]

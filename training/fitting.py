@@ -217,8 +217,9 @@ def _targets_depend_on(shop: Workshop, train: Rows, validation: Rows) -> list[An
     targets, repeats = shop.settings.targets, shop.action.latency_repeats_ms
     if targets == TargetSettings():
         return []
-    smoothed = targets.smoothing == "repeats" and repeats is not None
-    seen = repeats[:, np.concatenate([train, validation])] if smoothed else np.zeros(0)
+    seen = np.zeros(0)
+    if targets.smoothing == "repeats" and repeats is not None:
+        seen = repeats[:, np.concatenate([train, validation])]
     # A latency model reads the datasets' names too.
     names = shop.action.datasets[np.concatenate([train, validation])].tolist()
     return [

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from arms.encoders.resolve import resolve
 from arms.errors import RouterError
 from arms.progress import Progress, SilentProgress
 from router.artifact import add_policy, read_router
@@ -16,6 +17,8 @@ from training.outcome_log import read_outcomes
 from training.policy_settings import BanditSettings
 
 _CHUNK = 256
+_TAU = 0.1
+"""Of a router that records none."""
 
 
 def learn_from_log(
@@ -27,7 +30,8 @@ def learn_from_log(
 ) -> BanditPolicy:
     """Learn a policy over the router's arms from ``log``, and keep it in the router as ``name``.
 
-    The router's encoder embeds the queries. The router's default policy stays as it is; so do
+    The encoder that the router records embeds the queries, the offline one where it records none.
+    The router's default policy stays as it is; so do
     ``decisions.parquet`` and reports, which know nothing of the new policy.
 
     Raises:
@@ -39,7 +43,11 @@ def learn_from_log(
     if not name.strip():
         raise RouterError("the new policy needs a name")
     outcomes = read_outcomes(log, record.arms)
-    queries = FrozenQueries(same_encoder(record.encoder_id, record.encoder_revision))
+    if record.encoder_id is None or record.encoder_revision is None:
+        resolved = resolve(None)
+    else:
+        resolved = same_encoder(record.encoder_id, record.encoder_revision)
+    queries = FrozenQueries(resolved)
     distinct = sorted(set(outcomes.queries))
     parts = []
     with (progress or SilentProgress()).task("embedding queries", total=len(distinct)) as task:
@@ -56,8 +64,9 @@ def learn_from_log(
         len(record.arms),
         (settings or BanditSettings()).penalties,
     )
+    tau = record.tau or _TAU
     policy = BanditPolicy(
-        name, record.arms, queries, found.quality, found.latency_ms, found.logged, record.tau
+        name, record.arms, queries, found.quality, found.latency_ms, found.logged, tau
     )
     add_policy(router_folder, policy)
     return policy

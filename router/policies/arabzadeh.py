@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arms.errors import RouterError
 from arms.reward import BoolArray, FloatArray, check_lam
@@ -131,8 +132,8 @@ class ArabzadehPolicy(VectorPolicy):
             **self.queries.describe(),
         }
         write_policy_json(folder, self.kind, content)
-        arrays = {"weight": self.head.weight, "bias": self.head.bias, "held_out": self.held_out}
-        write_arrays(folder / "head.safetensors", arrays)
+        head: dict[str, NDArray[Any]] = {"weight": self.head.weight, "bias": self.head.bias}
+        write_arrays(folder / "head.safetensors", head | {"held_out": self.held_out})
 
     @classmethod
     def load(cls, folder: Path) -> ArabzadehPolicy:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,7 +94,7 @@ class BanditPolicy(VectorPolicy):
             **self.queries.describe(),
         }
         write_policy_json(folder, self.kind, content)
-        arrays = {
+        arrays: dict[str, NDArray[Any]] = {
             "weight": self.quality.weight,
             "bias": self.quality.bias,
             "latency_ms": self.latency_ms,

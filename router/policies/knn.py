@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from arms.errors import RouterError
 from arms.reward import BoolArray, FloatArray, check_lam, normalised_latency
+from router.domain import unit_rows
 from router.frozen_queries import ENCODER_KEYS, FrozenQueries
 from router.policies.files import (
     read_arrays,
@@ -27,13 +28,6 @@ from router.policy import Embeddings
 
 _BLOCK_CELLS = 1 << 23
 """Similarities held at a time."""
-
-
-def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
-    """(n, d) rows of length 1; a row of zeros stays one."""
-    rows = np.asarray(vectors, dtype=np.float32)
-    length = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, length, out=np.zeros_like(rows), where=length > 0)
 
 
 def nearest(similarity: NDArray[np.float32], k: int) -> BoolArray:
@@ -95,7 +89,7 @@ class KnnPolicy(VectorPolicy):
         self._competes = competes
         self._quality = np.where(competes, quality, 0.0).astype(np.float32)
         self._latency_ms = np.where(competes, latency_ms, 0.0).astype(np.float32)
-        share = normalised_latency(self._latency_ms, competes)
+        share = normalised_latency(self._latency_ms.astype(np.float64), competes)
         # Sums of (competes, quality, share) over neighbours are one product.
         self._columns = np.hstack(
             [competes, self._quality, np.where(competes, share, 0.0)], dtype=np.float64

@@ -13,7 +13,7 @@ from router.policies.arabzadeh import ArabzadehPolicy, escalation_threshold
 from router.policies.bandit import BanditPolicy
 from router.policies.encoder import EncoderPolicy, LinearHead
 from router.policies.ensemble import EnsemblePolicy, first_sure, majority
-from router.policies.knn import KnnPolicy, nearest, unit_rows
+from router.policies.knn import KnnPolicy, nearest
 from router.policies.multi_label import MultiLabelPolicy
 from router.policies.over_vectors import softmax_over
 from router.policies.static import StaticPolicy
@@ -178,10 +178,6 @@ def test_knn_by_hand(encoder):
 def test_knn_refuses_what_does_not_fit(encoder):
     with pytest.raises(RouterError, match="k from 1 to 40"):
         knn_policy(FrozenQueries.of(encoder), k=41)
-
-
-def test_unit_rows_and_a_row_of_zeros():
-    np.testing.assert_allclose(unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])), [[0.6, 0.8], [0, 0]])
 
 
 def test_softmax_of_unknown_arms():
