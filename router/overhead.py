@@ -1,14 +1,53 @@
-"""How long a policy takes to decide: measured like an arm, one query at a time."""
+"""How long policies take to decide: measured like arms, one query at a time."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from router.policy import Policy, Probed
+
+
+def measure_overheads(
+    policies: Mapping[str, Policy],
+    queries: Sequence[str],
+    lam: float,
+    repeats: int = 3,
+    warm_up: int = 5,
+    probed: Mapping[str, Probed | None] | None = None,
+    seed: int = 0,
+) -> dict[str, NDArray[np.float64]]:
+    """Policy → (len(queries),) median milliseconds of deciding each query: serial and warm.
+
+    ``warm_up`` queries are decided first and not counted. Each repeat walks all queries, and the
+    policies take turns in random order at every query, so that drift hits them alike. A policy
+    without a model for ``lam`` answers at its nearest. ``probed``: policy → one ranking per query
+    of each probe; running the probes is not the policy's own time.
+    """
+    if repeats < 1:
+        raise ValueError(f"repeats must be at least 1, got {repeats}")
+    if not queries:
+        return {name: np.zeros(0) for name in policies}
+    lams = {name: policy.nearest_lam(lam) for name, policy in policies.items()}
+    found = {name: _by_query((probed or {}).get(name), len(queries)) for name in policies}
+    for name, policy in policies.items():
+        policy.prepare(lams[name])
+        for turn in range(warm_up):
+            row = turn % len(queries)
+            policy.decide([queries[row]], lams[name], probed=found[name][row])
+    random, names = np.random.default_rng(seed), list(policies)
+    samples_ms = {name: np.empty((repeats, len(queries))) for name in names}
+    for repeat in range(repeats):
+        for row, query in enumerate(queries):
+            for place in random.permutation(len(names)):
+                name = names[place]
+                begin = time.perf_counter_ns()
+                policies[name].decide([query], lams[name], probed=found[name][row])
+                samples_ms[name][repeat, row] = (time.perf_counter_ns() - begin) / 1e6
+    return {name: np.asarray(np.median(taken, axis=0)) for name, taken in samples_ms.items()}
 
 
 def measure_overhead(
@@ -19,30 +58,12 @@ def measure_overhead(
     warm_up: int = 5,
     probed: Probed | None = None,
 ) -> NDArray[np.float64]:
-    """(len(queries),) median milliseconds of deciding each query: serial, warm, one at a time.
+    """(len(queries),) median milliseconds of one policy alone; see :func:`measure_overheads`."""
+    alone = {"": policy}
+    return measure_overheads(alone, queries, lam, repeats, warm_up, {"": probed})[""]
 
-    ``warm_up`` queries are decided first and not counted. Each repeat walks all queries, so that
-    drift hits them alike, rather than repeating one query while its memory is hot. ``probed``:
-    one ranking per query of each probe; running the probes is not the policy's own time.
-    """
-    if repeats < 1:
-        raise ValueError(f"repeats must be at least 1, got {repeats}")
-    if not queries:
-        return np.zeros(0)
-    policy.prepare(lam)
-    found = [
-        None
-        if probed is None
-        else {arm: rankings[row : row + 1] for arm, rankings in probed.items()}
-        for row in range(len(queries))
-    ]
-    for turn in range(warm_up):
-        row = turn % len(queries)
-        policy.decide([queries[row]], lam, probed=found[row])
-    samples_ms = np.empty((repeats, len(queries)))
-    for repeat in range(repeats):
-        for row, query in enumerate(queries):
-            begin = time.perf_counter_ns()
-            policy.decide([query], lam, probed=found[row])
-            samples_ms[repeat, row] = (time.perf_counter_ns() - begin) / 1e6
-    return np.asarray(np.median(samples_ms, axis=0))
+
+def _by_query(probed: Probed | None, queries: int) -> list[Probed | None]:
+    if probed is None:
+        return [None] * queries
+    return [{arm: [rankings[row]] for arm, rankings in probed.items()} for row in range(queries)]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arms.reward import FloatArray
-from router.overhead import measure_overhead
+from router.overhead import measure_overheads
 from router.policy import Plan, Policy, Probed
 from training.baselines import Columns, same_mix
 from training.decision_table import DecisionTable
@@ -94,24 +94,30 @@ def add_decisions(
     return chosen
 
 
-def measured_overheads(shop: Workshop, policy: Policy) -> FloatArray:
-    """(Q,) milliseconds of deciding each labelled query, alone and warm.
+def measured_overheads(shop: Workshop, policies: Mapping[str, Policy]) -> dict[str, FloatArray]:
+    """Policy → (Q,) milliseconds of deciding each labelled query, alone and warm.
 
     Timed on test queries (on all queries where there is no test split), evenly spread and at most
-    ``overhead_queries`` of them, at the policy's lowest λ: heads at other λ cost the same. Every
-    other query gets the median.
+    ``overhead_queries`` of them, the policies taking turns; at the lowest λ: others cost the same.
+    Every other query gets the median.
     """
     table, wanted = shop.action, shop.settings.overhead_queries
     candidates = np.flatnonzero(table.splits == "test")
     candidates = candidates if len(candidates) else np.arange(len(table))
     spread = np.linspace(0, len(candidates) - 1, min(wanted, len(candidates)))
     rows = candidates[np.unique(spread.round().astype(np.intp))]
-    lam = policy.lams[0] if policy.lams else 0.0
-    probed = _probed(shop, policy, rows)
-    timed_ms = measure_overhead(policy, table.texts[rows].tolist(), lam, probed=probed)
-    overhead_ms = np.full(len(table), np.median(timed_ms))
-    overhead_ms[rows] = timed_ms
-    return overhead_ms
+    timed_ms = measure_overheads(
+        policies,
+        table.texts[rows].tolist(),
+        min(shop.settings.lams),
+        probed={name: _probed(shop, policy, rows) for name, policy in policies.items()},
+        seed=shop.settings.seed,
+    )
+    found = {}
+    for name, taken in timed_ms.items():
+        found[name] = np.full(len(table), np.median(taken))
+        found[name][rows] = taken
+    return found
 
 
 def answering_columns(plans: Sequence[Plan], arms: Sequence[str]) -> Columns:

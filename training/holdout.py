@@ -152,12 +152,12 @@ def _reference(shop: Workshop, steps: int) -> _Reference:
         shop.task.advance(steps)
         return _Reference(content["default"], content["overhead_ms"])
     fitted = fit_fold(shop, rows)
-    overheads = {name: measured_overheads(shop, one) for name, one in fitted.learned.items()}
+    overheads = measured_overheads(shop, fitted.learned)
     default = choose_default(shop, fitted.learned, rows.validation, overheads)
     fitted = _with_guarded(shop, with_default(fitted, default), rows)
     costs = {ROUTER if name == default else name: times for name, times in overheads.items()}
     if GUARDED in fitted.learned:
-        costs[GUARDED] = measured_overheads(shop, fitted.learned[GUARDED])
+        costs |= measured_overheads(shop, {GUARDED: fitted.learned[GUARDED]})
     medians = {name: float(np.median(times)) for name, times in costs.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, {"default": default, "overhead_ms": medians})

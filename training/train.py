@@ -140,7 +140,7 @@ def _fit_fixed_split(shop: Workshop) -> _FixedSplit:
                 shop, settings.lora_lams, start, train, validation
             )
     fitted = fit_policies(shop, heads, train, validation, splits != "test")
-    overheads = {name: measured_overheads(shop, one) for name, one in fitted.learned.items()}
+    overheads = measured_overheads(shop, fitted.learned)
     default = choose_default(shop, fitted.learned, validation, overheads)
 
     def renamed(by_name: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _fit_fixed_split(shop: Workshop) -> _FixedSplit:
     overheads, fitted = renamed(overheads), with_default(fitted, default)
     if settings.out_of_domain.enabled:
         fitted = with_guard(shop, fitted, train, validation)
-        overheads[ROUTER] = measured_overheads(shop, fitted.learned[ROUTER])
+        overheads |= measured_overheads(shop, {ROUTER: fitted.learned[ROUTER]})
     return _FixedSplit(fitted, renamed(heads), default, overheads)
 
 

@@ -3,7 +3,7 @@ import time
 import numpy as np
 import pytest
 
-from router.overhead import measure_overhead
+from router.overhead import measure_overhead, measure_overheads
 from router.policies.static import StaticPolicy
 
 
@@ -35,3 +35,18 @@ def test_overhead_of_nothing():
     assert measure_overhead(Sleepy(), ["a"], 0.1, repeats=1, warm_up=0).dtype == np.float64
     with pytest.raises(ValueError, match="repeats must be at least 1"):
         measure_overhead(Sleepy(), ["a"], 0.1, repeats=0)
+
+
+def test_policies_take_turns_at_every_query():
+    both = {"one": Sleepy(), "two": Sleepy()}
+    order = []
+    for name, policy in both.items():
+        decide = policy.decide
+        policy.decide = lambda queries, lam, probed=None, name=name, decide=decide: (
+            order.append((queries[0], name)) or decide(queries, lam, probed=probed)
+        )
+    times_ms = measure_overheads(both, ["a", "bb"], 0.1, repeats=8, warm_up=0)
+    assert set(times_ms) == {"one", "two"}
+    assert [query for query, _ in order] == ["a", "a", "bb", "bb"] * 8
+    pairs = {tuple(name for _, name in order[place : place + 2]) for place in range(0, 32, 2)}
+    assert pairs == {("one", "two"), ("two", "one")}
