@@ -124,3 +124,44 @@ class EnsembleSettings(Settings):
         description="of confidence; at each lam the one with the highest reward on validation is "
         "kept, without validation queries the middle one",
     )
+
+
+class BoostingSettings(Settings):
+    """Boosted trees that predict quality: for ``router_quality``, ``probing`` and ``cascade``."""
+
+    enabled: bool = Field(default=True, description="fit router_quality")
+    rounds: int = Field(default=200, ge=1, description="trees per arm")
+    learning_rate: float = Field(default=0.04, gt=0, le=1)
+    leaves: int = Field(default=15, ge=2)
+    least_per_leaf: int = Field(default=40, ge=1, description="fewer on small training sets")
+    feature_share: float = Field(default=0.3, gt=0, le=1, description="tried by each tree")
+    components: int = Field(default=48, ge=1, description="principal ones of the query's vector")
+    neighbours: int = Field(default=60, ge=1, description="nearest training queries asked")
+    temperature: float = Field(
+        default=0.05, gt=0, description="a neighbour at cosine c weighs exp(c / temperature)"
+    )
+
+
+class ProbingSettings(Settings):
+    """Run some arms on every query, look at what they found, then choose."""
+
+    enabled: bool = True
+    probes: tuple[str, ...] | None = Field(
+        default=None,
+        description="arms to run first; default: of each pipeline the better arm, the best few",
+    )
+    most: int = Field(default=3, ge=1, description="how many, where probes aren't named")
+    depth: int = Field(default=10, ge=10, le=1000, description="documents looked at of each")
+
+
+class CascadeSettings(Settings):
+    """Run what costs next to nothing; go on where the expected gain is worth the latency."""
+
+    enabled: bool = True
+    probes: tuple[str, ...] | None = Field(
+        default=None, description="arms to run first; default: all cheap ones, see share"
+    )
+    share: float = Field(
+        default=0.02, gt=0, lt=1, description="cheap: at most this share of the dearest arm's ms"
+    )
+    depth: int = Field(default=10, ge=10, le=1000, description="documents looked at of each")
