@@ -1,0 +1,358 @@
+"""Predicts each arm's quality for a query, and so its reward at any λ; may look at probes first.
+
+Boosted trees read what the query's text shows, its vector's principal components and, where the
+policy probes, what the probes' rankings tell. Beside them stands what each arm earned on the
+nearest training queries, weighted by how near they are. Both predict the arm's quality relative to
+the query's mean over arms; on validation queries non-negative weights were fitted to add them up.
+With an arm's mean latency L_a, the reward is ``(1−λ)·q_a + λ·(1 − L_a / Σ_j L_j)``, where an arm
+that was probed costs nothing more: its ranking is at hand. Probes are charged by whoever keeps the
+accounts, in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arms.errors import RouterError
+from arms.reward import BoolArray, FloatArray, check_lam
+from router.boosters import Boosters
+from router.frozen_queries import ENCODER_KEYS, FrozenQueries
+from router.policies.files import read_arrays, read_policy_json, write_arrays, write_policy_json
+from router.policies.knn import nearest, unit_rows
+from router.policies.over_vectors import softmax_over
+from router.policy import Decided, Embeddings, Plan, Policy, Probed, masked
+from router.probe_features import probe_feature_names, probe_features
+from router.query_features import SURFACE_FEATURES, surface_features
+
+_KEYS = (
+    "name",
+    "arms",
+    "probes",
+    "probe_depth",
+    "k",
+    "temperature",
+    "tau",
+    "boosters",
+    "encoder",
+)
+_BLOCK_CELLS = 1 << 23
+"""Similarities held at a time."""
+
+
+@dataclass(frozen=True)
+class QueryVectors:
+    """What the model needs to read query vectors of length d."""
+
+    mean: NDArray[np.float32]
+    """(d,) of the training queries."""
+    components: NDArray[np.float32]
+    """(c, d) principal directions."""
+    neighbours: NDArray[np.float32]
+    """(N, d) training queries' vectors, scaled to length 1, in half precision on disk."""
+    relative: NDArray[np.float32]
+    """(N, A) their qualities minus the query's mean over arms; 0 where an arm doesn't compete."""
+    has: BoolArray
+    """(N, A) arms that competed."""
+    k: int
+    """How many neighbours are asked."""
+    temperature: float
+    """A neighbour at cosine c has weight ``exp(c / temperature)``."""
+
+    def project(self, vectors: Embeddings) -> FloatArray:
+        """(n, c) principal components."""
+        return np.asarray((vectors - self.mean) @ self.components.T, dtype=np.float64)
+
+    def nearby(self, vectors: Embeddings) -> FloatArray:
+        """(n, A) weighted mean relative quality of the k nearest; 0 where none has the arm."""
+        unit = unit_rows(vectors)
+        parts = [np.zeros((0, self.relative.shape[1]))]
+        step = max(1, _BLOCK_CELLS // len(self.neighbours))
+        for begin in range(0, len(unit), step):
+            similarity = unit[begin : begin + step] @ self.neighbours.T
+            closeness = (similarity - similarity.max(axis=1, keepdims=True)) / self.temperature
+            weights = np.where(nearest(similarity, self.k), np.exp(closeness), np.float32(0))
+            total, weight = weights @ self.relative, weights @ self.has.astype(np.float32)
+            parts.append(np.divide(total, weight, out=np.zeros_like(total), where=weight > 0))
+        return np.concatenate(parts).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class QualityModel:
+    """Everything that was fitted."""
+
+    boosters: Boosters
+    """One model per arm for its relative quality, then one for the mean over arms."""
+    usual: FloatArray
+    """(A,) mean relative quality of each arm on training queries."""
+    weights: FloatArray
+    """(2,) of what the trees and the neighbours say beyond ``usual``."""
+    latency_ms: FloatArray
+    """(A,) mean milliseconds of each arm on training queries."""
+    vectors: QueryVectors | None
+    """None: the model doesn't read query vectors."""
+
+    def combine(self, trees: FloatArray, nearby: FloatArray | None) -> FloatArray:
+        """(n, A) relative quality from (n, A) of the trees and of the neighbours."""
+        relative = self.usual + self.weights[0] * (trees - self.usual)
+        if nearby is not None:
+            relative = relative + self.weights[1] * (nearby - self.usual)
+        return np.asarray(relative)
+
+
+def model_features(
+    queries: Sequence[str],
+    components: FloatArray | None,
+    probes: Sequence[str],
+    probed: Probed | None,
+    depth: int,
+) -> FloatArray:
+    """(n, features) surface features, components of the vector, what the probes tell."""
+    parts = [surface_features(queries)]
+    if components is not None:
+        parts.append(components)
+    if probes:
+        parts.append(probe_features(probes, probed or {}, depth, len(queries)))
+    return np.hstack(parts)
+
+
+def feature_count(components: int, probes: Sequence[str]) -> int:
+    """Columns of :func:`model_features`."""
+    return len(SURFACE_FEATURES) + components + len(probe_feature_names(probes))
+
+
+class QualityPolicy(Policy):
+    """Chooses the arm with the greatest predicted reward, at any λ.
+
+    Args:
+        name: in reports, e.g. ``router_quality``, ``probing``, ``cascade``.
+        arms: the arms to choose from, in column order.
+        model: fitted to these arms and probes.
+        queries: the frozen encoder; None exactly where the model reads no query vectors.
+        probes: arms of ``arms`` to run first, in this order; empty: the query alone is read.
+        probe_depth: how many documents of each probe are read.
+        tau: of the softmax that turns rewards into probabilities.
+
+    Raises:
+        RouterError: model, arms, probes and encoder don't fit together.
+    """
+
+    kind: ClassVar[str] = "quality"
+
+    def __init__(
+        self,
+        name: str,
+        arms: Sequence[str],
+        model: QualityModel,
+        queries: FrozenQueries | None,
+        probes: Sequence[str] = (),
+        probe_depth: int = 10,
+        tau: float = 0.1,
+    ) -> None:
+        self.name, self.arms, self.lams = name, tuple(arms), None
+        self.model, self.queries, self.tau = model, queries, tau
+        self.probes, self.probe_depth = tuple(probes), probe_depth if probes else 0
+        self._last: tuple[Any, ...] | None = None
+        self._check()
+
+    def _check(self) -> None:
+        model, n_arms = self.model, len(self.arms)
+        unknown = [probe for probe in self.probes if probe not in self.arms]
+        if unknown:
+            raise RouterError(
+                f"policy '{self.name}' may probe only the arms it chooses from, "
+                f"{', '.join(self.arms)}; got {', '.join(unknown)}"
+            )
+        vectors = model.vectors
+        components = 0 if vectors is None else len(vectors.components)
+        fits = (
+            len(model.boosters.texts) == n_arms + 1
+            and model.boosters.features == feature_count(components, self.probes)
+            and model.usual.shape == model.latency_ms.shape == (n_arms,)
+            and model.weights.shape == (2,)
+            and (vectors is None) == (self.queries is None)
+            and (vectors is None or vectors.relative.shape == (len(vectors.neighbours), n_arms))
+        )
+        if not fits:
+            raise RouterError(
+                f"policy '{self.name}' has a model of other arms, probes or encoder: "
+                f"{len(model.boosters.texts)} boosters over {model.boosters.features} features for "
+                f"{n_arms} arms and {feature_count(components, self.probes)} features"
+            )
+
+    def quality(
+        self, queries: Sequence[str], embeddings: Embeddings | None, probed: Probed | None
+    ) -> FloatArray:
+        """(n, A) predicted quality of each arm, the same at every λ.
+
+        The last batch is remembered, for callers that ask at several λ.
+        """
+        if self.probes and probed is None:
+            raise RouterError(
+                f"the policy '{self.name}' looks at what {', '.join(self.probes)} find before it "
+                "decides; give their rankings (probed=...), or choose a policy without probes"
+            )
+        last = self._last
+        if last and last[0] == queries and last[1] is embeddings and last[2] is probed:
+            found: FloatArray = last[3]
+            return found
+        vectors = self.model.vectors
+        components = nearby = None
+        if vectors is not None and self.queries is not None:
+            read = self.queries.embed(queries, self.device) if embeddings is None else embeddings
+            components, nearby = vectors.project(read), vectors.nearby(read)
+        features = model_features(queries, components, self.probes, probed, self.probe_depth)
+        predicted = self.model.boosters.predict(features)
+        relative = self.model.combine(predicted[:, :-1], nearby)
+        found = predicted[:, -1:] + relative
+        if len(queries) > 1:
+            self._last = (list(queries), embeddings, probed, found)
+        return found
+
+    def rewards(self, quality: FloatArray, lam: float, competes: BoolArray | None) -> FloatArray:
+        """(n, A) reward of going on with each arm; −inf where it doesn't compete."""
+        weight = check_lam(lam)
+        there = np.ones(quality.shape, dtype=bool) if competes is None else competes
+        total = np.where(there, self.model.latency_ms, 0.0).sum(axis=1, keepdims=True)
+        is_probe = np.array([arm in self.probes for arm in self.arms])
+        further = np.where(is_probe, 0.0, self.model.latency_ms)
+        share = np.divide(further, total, out=np.zeros_like(quality), where=total > 0)
+        return np.where(there, (1.0 - weight) * quality + weight * (1.0 - share), -np.inf)
+
+    def probabilities(
+        self,
+        queries: Sequence[str],
+        lam: float,
+        embeddings: Embeddings | None = None,
+        probed: Probed | None = None,
+    ) -> FloatArray:
+        """(len(queries), len(arms)) softmax of predicted rewards / τ."""
+        return softmax_over(
+            self.rewards(self.quality(queries, embeddings, probed), lam, None), self.tau
+        )
+
+    def decide(
+        self,
+        queries: Sequence[str],
+        lam: float,
+        competes: BoolArray | None = None,
+        embeddings: Embeddings | None = None,
+        probed: Probed | None = None,
+        preference: FloatArray | None = None,
+    ) -> Decided:
+        """Choose the greatest predicted reward; ties to the earlier arm. See :meth:`Policy.decide`.
+
+        A plan names the probes that were run, then the arm that answers; a probe that answers
+        stands last and isn't run again.
+        """
+        quality = self.quality(queries, embeddings, probed)
+        rewards = self.rewards(quality, lam, competes)
+        rows = masked(softmax_over(rewards, self.tau), competes, preference)
+        chosen = rewards.argmax(axis=1) if len(rewards) else np.zeros(0, dtype=np.intp)
+        plans = tuple(
+            self._plan(row, self.arms[column], competes, probed)
+            for row, column in enumerate(chosen.tolist())
+        )
+        expected = quality[np.arange(len(chosen)), chosen].clip(0.0, 1.0)
+        return Decided(plans, rows, expected)
+
+    def _plan(self, row: int, arm: str, competes: BoolArray | None, probed: Probed | None) -> Plan:
+        ran = tuple(
+            probe
+            for probe in self.probes
+            if probe != arm
+            and probed is not None
+            and probe in probed
+            # A dataset that lacks the probe has an empty ranking of it, and it wasn't run.
+            and (
+                competes is None
+                or competes[row, self.arms.index(probe)]
+                or probed[probe][row].doc_ids
+            )
+        )
+        return Plan((*ran, arm), "cascade" if ran else "single")
+
+    def embed(self, queries: Sequence[str], lam: float) -> Embeddings | None:
+        """(n, d) the query vectors it reads, the same at every λ; None where it reads none."""
+        return None if self.queries is None else self.queries.embed(queries, self.device)
+
+    def frozen_encoder(self) -> str | None:
+        """Return the encoder's revision, where query vectors are read."""
+        return None if self.queries is None else self.queries.resolved.revision
+
+    def prepare(self, lam: float) -> None:
+        """Load LightGBM, the models and the encoder."""
+        self.model.boosters.load()
+        if self.queries is not None:
+            self.queries.load(self.device)
+
+    def save(self, folder: Path) -> None:
+        """Write ``policy.json``, ``model.safetensors`` and LightGBM's text files."""
+        model, vectors = self.model, self.model.vectors
+        arrays: dict[str, NDArray[Any]] = {
+            "usual": model.usual,
+            "weights": model.weights,
+            "latency_ms": model.latency_ms,
+        }
+        if vectors is not None:
+            arrays |= {
+                "mean": vectors.mean,
+                "components": vectors.components,
+                "neighbours": vectors.neighbours.astype(np.float16),
+                "relative": vectors.relative,
+                "has": vectors.has,
+            }
+        write_arrays(folder / "model.safetensors", arrays)
+        content = {
+            "name": self.name,
+            "arms": list(self.arms),
+            "probes": list(self.probes),
+            "probe_depth": self.probe_depth,
+            "k": None if vectors is None else vectors.k,
+            "temperature": None if vectors is None else vectors.temperature,
+            "tau": self.tau,
+            "boosters": model.boosters.save(folder),
+            "encoder": None if self.queries is None else self.queries.describe(),
+        }
+        write_policy_json(folder, self.kind, content)
+
+    @classmethod
+    def load(cls, folder: Path) -> QualityPolicy:
+        """Read what :meth:`save` wrote; LightGBM and the encoder are loaded later."""
+        content = read_policy_json(folder, _KEYS)
+        n_arms, described = len(content["arms"]), content["encoder"]
+        shapes: dict[str, tuple[int | None, ...]] = {
+            "usual": (n_arms,),
+            "weights": (2,),
+            "latency_ms": (n_arms,),
+        }
+        if described is not None:
+            if set(described) != set(ENCODER_KEYS):
+                raise RouterError(f"{folder} describes its encoder wrongly; rerun l2r train")
+            shapes |= {
+                "mean": (None,),
+                "components": (None, None),
+                "neighbours": (None, None),
+                "relative": (None, n_arms),
+                "has": (None, n_arms),
+            }
+        arrays = read_arrays(folder / "model.safetensors", shapes)
+        fitted = {name: arrays.pop(name) for name in ("usual", "weights", "latency_ms")}
+        vectors = None
+        if described is not None:
+            arrays["neighbours"] = arrays["neighbours"].astype(np.float32)
+            vectors = QueryVectors(
+                **arrays, k=int(content["k"]), temperature=float(content["temperature"])
+            )
+        components = 0 if vectors is None else len(vectors.components)
+        features = feature_count(components, content["probes"])
+        boosters = Boosters.read(folder, content["boosters"], features)
+        model = QualityModel(boosters, **fitted, vectors=vectors)
+        queries = None if described is None else FrozenQueries.read(described)
+        settings = (content["probes"], content["probe_depth"] or 10, content["tau"])
+        return cls(content["name"], content["arms"], model, queries, *settings)

@@ -1,0 +1,123 @@
+"""Policies that look at results before they choose: ``probing`` and ``cascade``.
+
+``probing`` runs one pipeline of each kind and reads the query's vector too: for the best quality.
+``cascade`` runs only what costs next to nothing, reads no vector, and goes on to a dearer arm where
+the gain it expects is worth the latency at the λ asked for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from arms.errors import SettingsError
+from router.policies.quality import QualityPolicy
+from training.fitting import Rows, Workshop
+from training.quality_fit import fit_quality
+from training.settings import TrainingSettings
+from training.table import RoutingTable
+
+_NOT_PROBES = ("fusion", "none", "run_file")
+
+
+class ProbingLearner:
+    """See :mod:`training.learners.learner` and :mod:`router.policies.quality`."""
+
+    name = "probing"
+    may_be_default = False
+
+    def wanted(self, settings: TrainingSettings) -> bool:
+        """On unless switched off."""
+        return settings.probing.enabled
+
+    def steps(self, settings: TrainingSettings) -> int:
+        """One."""
+        return 1
+
+    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> QualityPolicy | None:
+        """Fit; None where the labels came without rankings, or nothing can be probed."""
+        shop.task.advance()
+        if shop.runs is None:
+            return None
+        options, table = shop.settings.probing, shop.action.rows(train)
+        probes = _named(options.probes, table.arms, "probing")
+        if options.probes is None:
+            probes = best_of_each_pipeline(table, options.most)
+        if not probes:
+            return None
+        return fit_quality(shop, self.name, train, validation, probes, options.depth)
+
+
+class CascadeLearner:
+    """See :mod:`training.learners.learner` and :mod:`router.policies.quality`."""
+
+    name = "cascade"
+    may_be_default = False
+
+    def wanted(self, settings: TrainingSettings) -> bool:
+        """On unless switched off."""
+        return settings.cascade.enabled
+
+    def steps(self, settings: TrainingSettings) -> int:
+        """One."""
+        return 1
+
+    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> QualityPolicy | None:
+        """Fit; None where the labels came without rankings, or no arm is cheap."""
+        shop.task.advance()
+        if shop.runs is None:
+            return None
+        options, table = shop.settings.cascade, shop.action.rows(train)
+        probes = _named(options.probes, table.arms, "cascade")
+        if options.probes is None:
+            probes = cheap_arms(table, options.share)
+        if not probes:
+            return None
+        return fit_quality(
+            shop, self.name, train, validation, probes, options.depth, with_vectors=False
+        )
+
+
+def best_of_each_pipeline(table: RoutingTable, most: int) -> tuple[str, ...]:
+    """Return at most ``most`` arms of different pipelines, cheapest first.
+
+    Of each pipeline (``text_dense`` over documents and over paragraphs are one) the arm with the
+    highest mean quality, then the best of those; pipelines that fuse others are left out.
+    """
+    quality = np.where(table.competes, table.quality, 0.0).mean(axis=0)
+    best: dict[str, int] = {}
+    for column in np.argsort(-quality, kind="stable").tolist():
+        pipeline = _pipeline(table.arms[column])
+        if pipeline not in _NOT_PROBES and table.competes[:, column].any():
+            best.setdefault(pipeline, column)
+    latency_ms = table.mean_latency_ms()
+    chosen = sorted(list(best.values())[:most], key=lambda column: (latency_ms[column], column))
+    return tuple(table.arms[column] for column in chosen)
+
+
+def cheap_arms(table: RoutingTable, share: float) -> tuple[str, ...]:
+    """Return the arms of at most ``share`` of the dearest arm's mean latency, cheapest first."""
+    latency_ms = table.mean_latency_ms()
+    known = np.isfinite(latency_ms)
+    if not known.any():
+        return ()
+    limit = share * latency_ms[known].max()
+    order = np.argsort(latency_ms, kind="stable").tolist()
+    return tuple(
+        table.arms[column]
+        for column in order
+        if latency_ms[column] <= limit and _pipeline(table.arms[column]) not in _NOT_PROBES
+    )
+
+
+def _pipeline(arm: str) -> str:
+    return arm.split("@")[0].split("#")[0]
+
+
+def _named(probes: tuple[str, ...] | None, arms: tuple[str, ...], block: str) -> tuple[str, ...]:
+    unknown = [probe for probe in probes or () if probe not in arms]
+    if unknown:
+        raise SettingsError(
+            f"training.{block}.probes names {', '.join(unknown)}; a router may probe the arms it "
+            f"chooses from: {', '.join(arms)}"
+        )
+    return probes or ()

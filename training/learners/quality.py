@@ -1,0 +1,29 @@
+"""A quality predictor that reads the query alone: the reward of every arm at any λ."""
+
+from __future__ import annotations
+
+from router.policies.quality import QualityPolicy
+from training.fitting import Rows, Workshop
+from training.quality_fit import fit_quality
+from training.settings import TrainingSettings
+
+
+class QualityLearner:
+    """See :mod:`training.learners.learner` and :mod:`router.policies.quality`."""
+
+    name = "router_quality"
+    may_be_default = True
+
+    def wanted(self, settings: TrainingSettings) -> bool:
+        """On unless switched off."""
+        return settings.boosting.enabled
+
+    def steps(self, settings: TrainingSettings) -> int:
+        """One."""
+        return 1
+
+    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> QualityPolicy | None:
+        """Fit; None without query vectors."""
+        policy = fit_quality(shop, self.name, train, validation)
+        shop.task.advance()
+        return policy

@@ -1,0 +1,185 @@
+"""Fits :class:`router.policies.quality.QualityModel`: boosted trees, neighbours, their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arms.reward import FloatArray
+from router.boosters import Boosters, import_lightgbm
+from router.frozen_queries import FrozenQueries
+from router.policies.knn import unit_rows
+from router.policies.quality import QualityModel, QualityPolicy, QueryVectors, model_features
+from router.policy import Probed
+from training.fitting import Rows, Workshop
+from training.policy_settings import BoostingSettings
+from training.table import RoutingTable
+
+_UNCHECKED = (0.5, 0.5)
+"""Weights of trees and neighbours where no validation query can tell."""
+
+
+def fit_quality(
+    shop: Workshop,
+    name: str,
+    train: Rows,
+    validation: Rows,
+    probes: Sequence[str] = (),
+    depth: int = 10,
+    with_vectors: bool = True,
+) -> QualityPolicy | None:
+    """Fit on ``train``, weigh on ``validation``; None where there is nothing to read.
+
+    Args:
+        shop: see there; ``shop.runs`` must hold the probes' rankings.
+        name: of the policy.
+        train: rows, all of them comparable.
+        validation: likewise; may be empty.
+        probes: arms of A to be looked at first.
+        depth: how many documents of each.
+        with_vectors: also read the frozen encoder's query vectors.
+
+    Raises:
+        MissingExtraError: LightGBM isn't installed.
+    """
+    if (with_vectors and not shop.embedded.shape[1]) or not len(train):
+        return None
+    table, options = shop.action.rows(train), shop.settings.boosting
+    relative, mean = relative_quality(table)
+    vectors = None
+    if with_vectors:
+        vectors = fit_vectors(shop.embedded[train], relative, table.competes, options)
+    features = _features(shop, train, vectors, probes, depth)
+    boosters = fit_boosters(features, relative, mean, table.competes, options, shop.settings.seed)
+    model = QualityModel(
+        boosters,
+        usual=_usual(relative, table.competes),
+        weights=np.array(_UNCHECKED),
+        latency_ms=_latency_ms(table),
+        vectors=vectors,
+    )
+    if len(validation):
+        model = _weighed(shop, model, validation, probes, depth)
+    queries = FrozenQueries.of(shop.encoder) if with_vectors else None
+    return QualityPolicy(name, table.arms, model, queries, probes, depth, shop.settings.tau)
+
+
+def relative_quality(table: RoutingTable) -> tuple[FloatArray, FloatArray]:
+    """(Q, A) quality minus the query's mean over competing arms, 0 where masked; (Q,) the mean."""
+    there = table.competes
+    known = np.where(there, table.quality, 0.0)
+    mean = known.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    return np.where(there, known - mean[:, None], 0.0), mean
+
+
+def fit_vectors(
+    embedded: NDArray[np.float32],
+    relative: FloatArray,
+    competes: NDArray[np.bool_],
+    options: BoostingSettings,
+) -> QueryVectors:
+    """Principal directions of the training vectors (signs fixed), and the neighbours' table."""
+    mean = embedded.mean(axis=0)
+    spread = (embedded - mean).astype(np.float64)
+    values, directions = np.linalg.eigh(spread.T @ spread)
+    kept = directions[:, np.argsort(-values, kind="stable")[: options.components]].T
+    largest = np.abs(kept).argmax(axis=1)
+    kept = kept * np.sign(kept[np.arange(len(kept)), largest])[:, None]
+    return QueryVectors(
+        mean=mean.astype(np.float32),
+        components=kept.astype(np.float32),
+        # Rounded as on disk, so that a loaded policy decides alike.
+        neighbours=unit_rows(embedded).astype(np.float16).astype(np.float32),
+        relative=relative.astype(np.float32),
+        has=np.asarray(competes, dtype=bool),
+        k=min(options.neighbours, len(embedded)),
+        temperature=options.temperature,
+    )
+
+
+def fit_boosters(
+    features: FloatArray,
+    relative: FloatArray,
+    mean: FloatArray,
+    competes: NDArray[np.bool_],
+    options: BoostingSettings,
+    seed: int,
+) -> Boosters:
+    """One model per arm for (n, A) ``relative``, then one for (n,) ``mean``; least squares."""
+    lightgbm = import_lightgbm()
+    given = {
+        "objective": "regression",
+        "learning_rate": options.learning_rate,
+        "num_leaves": options.leaves,
+        "min_data_in_leaf": min(options.least_per_leaf, max(1, len(features) // 20)),
+        "feature_fraction": options.feature_share,
+        "bagging_fraction": 0.7,
+        "bagging_freq": 1,
+        "lambda_l2": 5.0,
+        "max_bin": 63,
+        "seed": seed,
+        "deterministic": True,
+        "force_col_wise": True,
+        "num_threads": 1,
+        "verbosity": -1,
+    }
+    texts = []
+    targets = [*relative.T, mean]
+    told = [*competes.T, np.ones(len(mean), dtype=bool)]
+    for target, rows in zip(targets, told, strict=True):
+        # An arm that no training query has gets a model of nothing: it predicts 0.
+        rows = rows if rows.any() else np.ones(len(mean), dtype=bool)
+        data = lightgbm.Dataset(features[rows], target[rows], params=given)
+        texts.append(lightgbm.train(given, data, options.rounds).model_to_string())
+    return Boosters(texts, features.shape[1])
+
+
+def _weighed(
+    shop: Workshop, model: QualityModel, validation: Rows, probes: Sequence[str], depth: int
+) -> QualityModel:
+    """Set the weights of trees and neighbours by non-negative least squares on validation."""
+    from scipy.optimize import nnls
+
+    table = shop.action.rows(validation)
+    relative, _ = relative_quality(table)
+    features = _features(shop, validation, model.vectors, probes, depth)
+    parts = [model.boosters.predict(features)[:, :-1]]
+    if model.vectors is not None:
+        parts.append(model.vectors.nearby(shop.embedded[validation]))
+    there = table.competes
+    columns = np.column_stack([(part - model.usual)[there] for part in parts])
+    found, _ = nnls(columns, (relative - model.usual)[there])
+    weights = np.zeros(2)
+    weights[: len(found)] = found
+    return replace(model, weights=weights)
+
+
+def _features(
+    shop: Workshop, rows: Rows, vectors: QueryVectors | None, probes: Sequence[str], depth: int
+) -> FloatArray:
+    components = None if vectors is None else vectors.project(shop.embedded[rows])
+    probed = probed_of(shop, rows, probes, depth)
+    texts = shop.action.texts[rows].tolist()
+    return model_features(texts, components, probes, probed, depth)
+
+
+def probed_of(shop: Workshop, rows: Rows, probes: Sequence[str], depth: int) -> Probed | None:
+    """Return what the probes found for ``rows``; None where nothing is probed."""
+    if not probes or shop.runs is None:
+        return None
+    return shop.runs.probed(probes, rows, shop.every, depth)
+
+
+def _usual(relative: FloatArray, competes: NDArray[np.bool_]) -> FloatArray:
+    count = competes.sum(axis=0)
+    return np.asarray(relative.sum(axis=0) / np.maximum(count, 1))
+
+
+def _latency_ms(table: RoutingTable) -> FloatArray:
+    """(A,) mean milliseconds; an arm that no query has costs as much as the dearest."""
+    mean = table.mean_latency_ms()
+    known = mean[np.isfinite(mean)]
+    return np.where(np.isfinite(mean), mean, known.max() if len(known) else 0.0)
