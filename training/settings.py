@@ -14,9 +14,12 @@ from training.domain_settings import OutOfDomainSettings
 from training.policy_settings import (
     ArabzadehSettings,
     BanditSettings,
+    BoostingSettings,
+    CascadeSettings,
     EnsembleSettings,
     KnnSettings,
     MultiLabelSettings,
+    ProbingSettings,
     TargetSettings,
 )
 
@@ -170,6 +173,9 @@ class TrainingSettings(Settings):
     multi_label: MultiLabelSettings = MultiLabelSettings()
     bandit: BanditSettings = BanditSettings()
     ensemble: EnsembleSettings = EnsembleSettings()
+    boosting: BoostingSettings = BoostingSettings()
+    probing: ProbingSettings = ProbingSettings()
+    cascade: CascadeSettings = CascadeSettings()
     out_of_domain: OutOfDomainSettings = OutOfDomainSettings()
     trainer: TrainerSettings = TrainerSettings()
     wandb: WandbSettings = WandbSettings()
