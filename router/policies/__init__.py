@@ -17,6 +17,7 @@ KINDS: dict[str, str] = {
     "static_embedding": "router.policies.static_embedding:StaticEmbeddingPolicy",
     "onnx": "router.policies.onnx:OnnxPolicy",
     "knn": "router.policies.knn:KnnPolicy",
+    "quality": "router.policies.quality:QualityPolicy",
     "arabzadeh": "router.policies.arabzadeh:ArabzadehPolicy",
     "multi_label": "router.policies.multi_label:MultiLabelPolicy",
     "bandit": "router.policies.bandit:BanditPolicy",
