@@ -1,8 +1,7 @@
 """Captions of the figures on page pictures, from any OpenAI-compatible vision endpoint.
 
 Captions are kept by content in the cache, one JSON file a page, as soon as they come: a stopped
-run goes on where it was, and no page is asked for twice. The key is in no file. Protocol:
-https://platform.openai.com/docs/api-reference/chat (``POST <base_url>/chat/completions``).
+run goes on where it was, and no page is asked for twice. The key is in no file.
 """
 
 from __future__ import annotations
@@ -12,39 +11,22 @@ import hashlib
 import io
 import json
 import os
-import threading
-import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from arms.atomic import write_json
 from arms.cache import cache_folder
+from arms.chat_endpoint import KEY_VARIABLE, URL_VARIABLE, ChatEndpoint, ChatError
 from arms.corpora.corpus import Corpus
 from arms.corpora.pictures import PictureError, load_picture
-from arms.errors import MissingExtraError, SettingsError
+from arms.errors import SettingsError
 from arms.progress import Progress, SilentProgress
 from arms.records import Document, Page
 from arms.settings import CaptionSettings
 
-URL_VARIABLE = "OPENAI_BASE_URL"
-KEY_VARIABLE = "OPENAI_API_KEY"
 MODEL_VARIABLE = "L2R_CAPTION_MODEL"
-
-_MAY_PASS = (408, 409, 425, 429, 500, 502, 503, 504)
-_HOPELESS = (401, 403, 404)
-"""The next page would get the same answer."""
-_LONGEST_WAIT_S = 30.0
-
-
-class CaptionError(Exception):
-    """A page got no caption; ``hopeless`` when no other would."""
-
-    def __init__(self, reason: str, hopeless: bool = False) -> None:
-        super().__init__(reason)
-        self.hopeless = hopeless
 
 
 class CaptionedCorpus(Corpus):
@@ -115,7 +97,7 @@ def fetch_captions(
         MissingExtraError: httpx isn't installed.
     """
     store = CaptionStore(settings)
-    endpoint = _Endpoint(settings, store.model)
+    endpoint = _endpoint(settings, store.model)
     missing = {page.key: page for page in store.wanted(corpus) if store.get(page) is None}
     failures: list[str] = []
     with (
@@ -126,8 +108,8 @@ def fetch_captions(
 
         def ask(page: Page) -> str | None:
             try:
-                store.put(page, endpoint.caption(page))
-            except CaptionError as error:
+                store.put(page, _caption(endpoint, page, settings))
+            except ChatError as error:
                 number = "" if page.number is None else f", page {page.number}"
                 return f"{page.path.name}{number}: {error}"
             return None
@@ -139,98 +121,36 @@ def fetch_captions(
     return failures
 
 
-@dataclass
-class _Endpoint:
-    settings: CaptionSettings
-    model: str
-    client: Any = field(init=False)
-    _given_up: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        url = self.settings.base_url or os.environ.get(URL_VARIABLE)
-        absent = [f"base_url (or ${URL_VARIABLE})"] * (not url)
-        absent += [f"model (or ${MODEL_VARIABLE})"] * (not self.model)
-        if absent:
-            raise SettingsError(f"captions need {' and '.join(absent)}")
-        secret = self.settings.api_key
-        key = secret.get_secret_value() if secret else os.environ.get(KEY_VARIABLE)
-        self.client = _httpx().Client(
-            base_url=f"{str(url).rstrip('/')}/",
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=self.settings.timeout_s,
-        )
-
-    def caption(self, page: Page) -> str:
-        """Return the page's caption, with retries where that may help; raise ``CaptionError``."""
-        if self._given_up.is_set():
-            raise CaptionError("not asked: the endpoint failed before")
-        request = self._request(page)
-        for attempt in range(self.settings.retries + 1):
-            last = attempt == self.settings.retries
-            try:
-                answer = self.client.post("chat/completions", json=request)
-            except _httpx().TransportError as error:
-                if last:
-                    hopeless = isinstance(error, _httpx().ConnectError)
-                    raise self._failed(f"{type(error).__name__}: {error}", hopeless) from error
-                self._wait(attempt, None)
-                continue
-            if answer.status_code == 200:
-                return self._content(answer)
-            if last or answer.status_code not in _MAY_PASS:
-                reason = f"HTTP {answer.status_code}: {answer.text.strip()[:200]}"
-                raise self._failed(reason, answer.status_code in _HOPELESS)
-            self._wait(attempt, answer.headers.get("retry-after"))
-        raise AssertionError("the last attempt returns or raises")
-
-    def _request(self, page: Page) -> dict[str, Any]:
-        try:
-            picture = load_picture(page)
-        except PictureError as error:
-            raise CaptionError(str(error)) from error
-        side = self.settings.max_side_px
-        picture.thumbnail((side, side))
-        stream = io.BytesIO()
-        picture.save(stream, format="PNG")
-        url = f"data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}"
-        content = [
-            {"type": "text", "text": self.settings.prompt},
-            {"type": "image_url", "image_url": {"url": url}},
-        ]
-        return {
-            "model": self.model,
-            "messages": [{"role": "user", "content": content}],
-            "temperature": 0,
-            "max_tokens": self.settings.max_tokens,
-        }
-
-    def _content(self, answer: Any) -> str:
-        try:
-            content = answer.json()["choices"][0]["message"]["content"]
-        except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise CaptionError(
-                f"the answer has no choices[0].message.content: {error!r}"
-            ) from error
-        if not isinstance(content, str):
-            raise CaptionError(f"expected text as caption, got {content!r:.60}")
-        return content.strip()
-
-    def _failed(self, reason: str, hopeless: bool) -> CaptionError:
-        if hopeless:
-            self._given_up.set()
-        return CaptionError(reason, hopeless)
-
-    def _wait(self, attempt: int, wished: str | None) -> None:
-        try:
-            wait_s = float(wished or "")
-        except ValueError:
-            wait_s = self.settings.backoff_s * 2**attempt
-        time.sleep(min(max(wait_s, 0.0), _LONGEST_WAIT_S))
+def _endpoint(settings: CaptionSettings, model: str) -> ChatEndpoint:
+    url = settings.base_url or os.environ.get(URL_VARIABLE)
+    absent = [f"base_url (or ${URL_VARIABLE})"] * (not url)
+    absent += [f"model (or ${MODEL_VARIABLE})"] * (not model)
+    if absent:
+        raise SettingsError(f"captions need {' and '.join(absent)}")
+    secret = settings.api_key
+    return ChatEndpoint(
+        str(url),
+        model,
+        secret.get_secret_value() if secret else os.environ.get(KEY_VARIABLE),
+        settings.timeout_s,
+        settings.retries,
+        settings.backoff_s,
+        "captions",
+    )
 
 
-def _httpx() -> Any:
+def _caption(endpoint: ChatEndpoint, page: Page, settings: CaptionSettings) -> str:
+    """Return the page's caption; raise ``ChatError`` without one."""
     try:
-        import httpx
-    except ImportError as error:
-        raise MissingExtraError("httpx", "captions") from error
-    return httpx
+        picture = load_picture(page)
+    except PictureError as error:
+        raise ChatError(str(error)) from error
+    picture.thumbnail((settings.max_side_px, settings.max_side_px))
+    stream = io.BytesIO()
+    picture.save(stream, format="PNG")
+    url = f"data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}"
+    content = [
+        {"type": "text", "text": settings.prompt},
+        {"type": "image_url", "image_url": {"url": url}},
+    ]
+    return endpoint.ask([{"role": "user", "content": content}], settings.max_tokens)

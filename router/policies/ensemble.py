@@ -1,9 +1,10 @@
-"""Ensembles of the policies beside them: the first that is sure enough, or a majority.
+"""Ensembles of the policies beside them: the first that is sure enough, a majority, or a blend.
 
 Source: UniversalRAG (arXiv 2504.20734, "Ensemble Strategy for Robust Routing"): a router's choice
 where its confidence exceeds a threshold and a second router's otherwise; or the majority of three.
 There ties are drawn; here the greater mean probability decides, so that the same query always has
-the same answer.
+the same answer. A blend multiplies what its members say (Hinton, Training Products of Experts by
+Minimizing Contrastive Divergence, 2002).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from arms.reward import BoolArray, FloatArray
 from router.policies.files import ascending_lams, read_policy_json, write_policy_json
 from router.policy import Decided, Embeddings, Plan, Policy, Probed, masked
 
-Rule = Literal["confidence", "majority"]
+Rule = Literal["confidence", "majority", "blend"]
+_FLOOR = 1e-4
 _TIE_WEIGHT = 0.5
 """Of the mean probability beside whole votes: decides ties and nothing else."""
 
@@ -31,7 +33,8 @@ class EnsemblePolicy(Policy):
         name: in reports, e.g. ``ensemble_majority``.
         members: at least two policies over the same arms that choose one arm and don't probe.
         rule: ``confidence``: the first member whose greatest probability exceeds the threshold
-            answers, or else the last; ``majority``: the arm most members choose.
+            answers, or else the last; ``majority``: the arm most members choose; ``blend``: the
+            greatest geometric mean of the members' probabilities.
         thresholds: λ → threshold, the nearest λ's counts; needed for ``confidence``.
 
     Raises:
@@ -90,7 +93,7 @@ class EnsemblePolicy(Policy):
         embeddings: Embeddings | None = None,
         probed: Probed | None = None,
     ) -> FloatArray:
-        """(len(queries), len(arms)) the answering member's, or the shares of the votes."""
+        """(len(queries), len(arms)) the answering member's, shares of the votes, or the blend."""
         return self._rows(queries, lam, None, embeddings, None)
 
     def decide(
@@ -141,9 +144,14 @@ class EnsemblePolicy(Policy):
         embeddings: Embeddings | None,
         preference: FloatArray | None,
     ) -> FloatArray:
-        rows = self.member_rows(queries, lam, competes, embeddings, preference)
+        return self.combine(self.member_rows(queries, lam, competes, embeddings, preference), lam)
+
+    def combine(self, rows: Sequence[FloatArray], lam: float) -> FloatArray:
+        """(n, A) from the rows (n, A) of each member, in the members' order."""
         if self.rule == "majority":
             return majority(rows)
+        if self.rule == "blend":
+            return blend(rows)
         return first_sure(rows, self.threshold(lam))
 
     def save(self, folder: Path) -> None:
@@ -187,6 +195,18 @@ def majority(rows: Sequence[FloatArray]) -> FloatArray:
     votes = np.eye(stacked.shape[2])[stacked.argmax(axis=2)].sum(axis=0)
     together: FloatArray = votes + _TIE_WEIGHT * stacked.mean(axis=0)
     return together / (len(rows) + _TIE_WEIGHT)
+
+
+def blend(rows: Sequence[FloatArray]) -> FloatArray:
+    """(n, A) geometric mean of the members' probabilities, scaled to sum to 1.
+
+    An arm that any member rules out altogether keeps a floor of ``_FLOOR``, unless all rule it out.
+    """
+    stacked = np.stack(rows)
+    logs = np.log(np.maximum(stacked, _FLOOR)).mean(axis=0)
+    together = np.where(stacked.max(axis=0) > 0.0, np.exp(logs), 0.0)
+    shares: FloatArray = together / together.sum(axis=1, keepdims=True)
+    return shares
 
 
 def first_sure(rows: Sequence[FloatArray], threshold: float) -> FloatArray:

@@ -1,0 +1,236 @@
+"""Reads routing labels: a folder with queries.jsonl and routes/*.tsv, or one table.
+
+Folder: ``queries.jsonl`` as in BEIR (``_id``, ``text``, ``metadata`` with perhaps ``source``) and
+``routes/train.tsv``, ``routes/test.tsv``, perhaps ``routes/val.tsv`` or ``dev.tsv``: a query id and
+a route on each line, tab between, below a header; a query with several routes has several lines.
+Table: CSV, TSV, parquet or XLSX with the columns ``query`` and ``routes`` (a list, or names with
+``,``, ``|`` or ``+`` between), perhaps ``query_id``, ``source`` and ``split``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arms.corpora.beir import parse_query
+from arms.corpora.lines import decode, numbered_lines
+from arms.corpora.problems import LineError
+from arms.errors import CorpusError, LabelsError
+from arms.progress import Progress, SilentProgress
+from oracle.importing.sources import ENDINGS, open_table
+from training.routes.table import SPLITS, RouteTable
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "query": ("query", "text", "question"),
+    "routes": ("routes", "route", "label", "labels"),
+    "query_id": ("query_id", "query-id", "id", "_id"),
+    "source": ("source", "dataset"),
+    "split": ("split",),
+}
+"""What is read of a table → the headers it may stand under, case folded."""
+_SPLIT_NAMES = {"train": "train", "val": "val", "dev": "val", "validation": "val", "test": "test"}
+_BETWEEN = re.compile(r"[,|+]")
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class _Row:
+    query_id: str
+    text: str
+    source: str
+    split: str
+    routes: frozenset[str]
+
+
+@dataclass
+class _Found:
+    """Rows read, and every problem met on the way."""
+
+    rows: list[_Row] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def read_routes(path: Path, progress: Progress | None = None) -> RouteTable:
+    """Read the labels at ``path``.
+
+    Raises:
+        LabelsError: with every problem of the labels, each by its file and line or row.
+        MissingExtraError: an XLSX file, and openpyxl isn't installed.
+    """
+    bars = progress or SilentProgress()
+    found = _read_folder(path) if path.is_dir() else _read_table(path, bars)
+    repeated = _repeated(row.query_id for row in found.rows)
+    found.problems += [f"query id '{one}' stands twice" for one in repeated]
+    if not found.rows and not found.problems:
+        found.problems.append("no query with a route")
+    if found.problems:
+        shown = [f"  {problem}" for problem in found.problems[:_SHOWN]]
+        more = len(found.problems) - len(shown)
+        shown += [f"  and {more} more"] if more else []
+        raise LabelsError("\n".join([f"{path} has {len(found.problems)} problems:", *shown]))
+    return _table_of(found.rows)
+
+
+def _table_of(rows: Sequence[_Row]) -> RouteTable:
+    routes = tuple(sorted(set().union(*(row.routes for row in rows))))
+
+    def column(name: str) -> Any:
+        return np.array([getattr(row, name) for row in rows], dtype=object)
+
+    needed = np.array([[route in row.routes for route in routes] for row in rows])
+    return RouteTable(
+        routes, column("query_id"), column("text"), column("source"), column("split"), needed
+    )
+
+
+def _read_folder(folder: Path) -> _Found:
+    found = _Found()
+    queries = next(
+        (p for p in (folder / "queries.jsonl", folder / "queries.jsonl.gz") if p.is_file()), None
+    )
+    files = sorted(folder.glob("routes/*.tsv"))
+    if queries is None or not files:
+        lacking = ["queries.jsonl"] * (queries is None) + ["routes/*.tsv"] * (not files)
+        found.problems.append(f"lacks {' and '.join(lacking)}")
+        return found
+    known = _read_queries(queries, found.problems)
+    for file in files:
+        split = _SPLIT_NAMES.get(file.stem)
+        if split is None:
+            allowed = ", ".join(f"{name}.tsv" for name in _SPLIT_NAMES)
+            found.problems.append(f"routes/{file.name} is no known split; rename it to {allowed}")
+            continue
+        found.rows += _read_split(file, split, known, found.problems)
+    return found
+
+
+def _read_queries(path: Path, problems: list[str]) -> dict[str, tuple[str, str]]:
+    """Query id → text and source."""
+    known: dict[str, tuple[str, str]] = {}
+    try:
+        for number, line in numbered_lines(path):
+            place = f"{path.name} line {number}"
+            try:
+                query = parse_query(line)
+            except LineError as error:
+                problems.append(f"{place}: {error}")
+                continue
+            if not query.text.strip():
+                problems.append(f"{place}: the text of '{query.query_id}' is empty")
+            elif query.query_id in known:
+                problems.append(f"{place}: query id '{query.query_id}' stands twice")
+            source = query.metadata.get("source")
+            named = source if isinstance(source, str) and source.strip() else "all"
+            known.setdefault(query.query_id, (query.text, named))
+    except CorpusError as error:
+        problems.append(str(error))
+    return known
+
+
+def _read_split(
+    path: Path, split: str, known: Mapping[str, tuple[str, str]], problems: list[str]
+) -> list[_Row]:
+    routes: dict[str, set[str]] = {}
+    try:
+        lines = list(numbered_lines(path))
+    except CorpusError as error:
+        problems.append(str(error))
+        return []
+    for number, line in lines:
+        place = f"routes/{path.name} line {number}"
+        try:
+            parts = [part.strip() for part in decode(line).rstrip("\r\n").split("\t")]
+        except LineError as error:
+            problems.append(f"{place}: {error}")
+            continue
+        if number == 1 and parts[0].lower() in COLUMNS["query_id"]:
+            continue
+        if len(parts) < 2 or not parts[0] or not parts[1]:
+            problems.append(f"{place}: expected query id, tab, route; got {' | '.join(parts)[:60]}")
+        elif parts[0] not in known:
+            problems.append(f"{place}: query '{parts[0]}' is not in queries.jsonl")
+        else:
+            routes.setdefault(parts[0], set()).add(parts[1])
+    return [
+        _Row(query_id, *known[query_id], split, frozenset(needed))
+        for query_id, needed in routes.items()
+    ]
+
+
+def _read_table(path: Path, progress: Progress) -> _Found:
+    found = _Found()
+    if path.suffix.lower() not in ENDINGS:
+        raise LabelsError(
+            f"{path} is neither a folder with queries.jsonl and routes/*.tsv nor a table "
+            f"({', '.join(ENDINGS)})"
+        )
+    with open_table(path) as opened:
+        headers = {name.casefold(): name for name in reversed(opened.header) if name}
+        columns = {
+            key: headers[next(alias for alias in aliases if alias in headers)]
+            for key, aliases in COLUMNS.items()
+            if any(alias in headers for alias in aliases)
+        }
+        for key in ("query", "routes"):
+            if key not in columns:
+                found.problems.append(
+                    f"no column '{key}' (or {', '.join(COLUMNS[key][1:])}); its columns are "
+                    f"{', '.join(opened.header)}"
+                )
+        if found.problems:
+            return found
+        table = opened.read(list(columns.values()), progress)
+    for place, row in enumerate(table.rows):
+        cells = {key: table.columns[name][place] for key, name in columns.items()}
+        parsed = _parse_row(cells, row, path.stem, found.problems)
+        if parsed is not None:
+            found.rows.append(parsed)
+    return found
+
+
+def _parse_row(
+    cells: Mapping[str, Any], number: int, source: str, problems: list[str]
+) -> _Row | None:
+    wrong = []
+    text = cells["query"]
+    if not isinstance(text, str):
+        wrong.append(f"row {number}: the query is {'empty' if text is None else repr(text)}")
+    routes = _routes_in(cells["routes"])
+    if not routes:
+        wrong.append(f"row {number}: no route")
+    given = cells.get("split")
+    split = _SPLIT_NAMES.get(str(given).strip().lower()) if given is not None else "train"
+    if split is None:
+        wrong.append(f"row {number}: split is {', '.join(SPLITS)}, got '{given}'")
+    problems += wrong
+    if wrong or split is None or not isinstance(text, str):
+        return None
+    named = cells.get("query_id")
+    return _Row(
+        str(number) if named is None else str(named),
+        text,
+        source if cells.get("source") is None else str(cells["source"]),
+        split,
+        routes,
+    )
+
+
+def _routes_in(cell: Any) -> frozenset[str]:
+    parts: Iterable[Any] = [] if cell is None else cell
+    if isinstance(cell, str):
+        parts = _BETWEEN.split(cell.strip().removeprefix("[").removesuffix("]"))
+    elif not isinstance(cell, list | tuple):
+        parts = [] if cell is None else [cell]
+    names = (str(part).strip().strip("'\"") for part in parts)
+    return frozenset(name for name in names if name)
+
+
+def _repeated(names: Iterable[str]) -> list[str]:
+    seen: set[str] = set()
+    twice = dict.fromkeys(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+    return list(twice)
