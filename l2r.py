@@ -17,6 +17,7 @@ from oracle.commands import import_app
 from oracle.commands import release as release_labels
 from oracle.commands import verify as verify_release
 from training.commands import calibrate as calibrate_router
+from training.routes.commands import routes_app
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -651,6 +652,7 @@ app.command("calibrate")(calibrate_router)
 app.command("release")(release_labels)
 app.command("verify")(verify_release)
 app.add_typer(import_app, name="import")
+app.add_typer(routes_app, name="routes")
 
 
 def spread_lam(arguments: list[str]) -> list[str]:

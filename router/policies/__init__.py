@@ -22,6 +22,7 @@ KINDS: dict[str, str] = {
     "multi_label": "router.policies.multi_label:MultiLabelPolicy",
     "bandit": "router.policies.bandit:BanditPolicy",
     "ensemble": "router.policies.ensemble:EnsemblePolicy",
+    "prompted": "router.policies.prompted:PromptedPolicy",
 }
 """Kind → module and class."""
 
