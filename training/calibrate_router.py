@@ -79,9 +79,14 @@ def open_held_out(
     The latter is for :meth:`Policy.decide`: the query vectors, and what its probes found.
 
     Raises:
-        LabelsError: the policy probes, and the labels hold no rankings.
+        LabelsError: the policy probes, and the labels hold no rankings; or they hold no texts.
     """
     labels = read_labels(labels_folder)
+    if labels.texts is None and texts is None:
+        raise LabelsError(
+            f"{labels_folder} holds no query texts, and a policy decides by them; calibrate on the "
+            "labels that l2r oracle wrote, or on a release made with --text keep"
+        )
     action = routing_table(labels, policy.arms, texts)
     every = routing_table(labels, labels.pipelines, texts)
     rows = np.flatnonzero((action.splits == split) & action.comparable & every.comparable)

@@ -174,6 +174,9 @@ def test_what_cannot_be_calibrated_is_said(trained, tmp_path, capsys):
     with pytest.raises(SystemExit, match="0"):
         l2r.main(["calibrate", str(folder), str(other), "--policy", "best_static"])
     assert "not the labels that the router was trained on" in capsys.readouterr().out
+    textless = write_labels(tmp_path / "textless", count=30, with_text=False)
+    with pytest.raises(LabelsError, match="holds no query texts, and a policy decides by them"):
+        calibrate_router(folder, textless)
     with pytest.raises(SystemExit, match="1"):
         l2r.main(["calibrate", str(folder), str(labels), "--split", "train"])
     assert "--split is one of val, test, got 'train'" in capsys.readouterr().err
