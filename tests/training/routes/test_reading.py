@@ -1,0 +1,124 @@
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from arms.errors import LabelsError
+from tests.training.routes.label_files import write_labels
+from training.routes.reading import read_routes
+from training.routes.table import prepare
+
+
+def needed_of(table):
+    return {
+        query: {route for route, there in zip(table.routes, row, strict=True) if there}
+        for query, row in zip(table.query_ids, table.needed, strict=True)
+    }
+
+
+def test_a_folder_is_read_with_sources_and_several_routes(tmp_path):
+    folder = write_labels(tmp_path / "labels", train=2, test=1)
+    with (folder / "routes" / "train.tsv").open("a", encoding="utf-8") as stream:
+        stream.write("video_train_0\tparagraph\n")
+    table = read_routes(folder)
+    assert table.routes == ("document", "paragraph", "video")
+    assert needed_of(table)["video_train_0"] == {"video", "paragraph"}
+    assert needed_of(table)["document_test_0"] == {"document"}
+    by_id = dict(zip(table.query_ids, zip(table.sources, table.splits, strict=True), strict=True))
+    assert by_id["video_train_1"] == ("films", "train")
+    assert by_id["paragraph_test_0"] == ("wiki", "test")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_table_is_read(tmp_path, ending):
+    path = tmp_path / f"mine.{ending}"
+    rows = [("Who?", ["paragraph"]), ("How?", ["video", "clip"]), ("List, all?", ["document"])]
+    splits = ["train", "dev", "test"]
+    if ending == "csv":
+        lines = ["query,routes,split"]
+        lines += [
+            f'"{text}","{"|".join(routes)}",{split}'
+            for (text, routes), split in zip(rows, splits, strict=True)
+        ]
+        path.write_text("\n".join(lines), encoding="utf-8")
+    else:
+        columns = {
+            "query": [text for text, _ in rows],
+            "routes": [routes for _, routes in rows],
+            "split": splits,
+        }
+        pq.write_table(pa.table(columns), path)
+    table = read_routes(path)
+    assert table.splits.tolist() == ["train", "val", "test"]
+    assert table.sources.tolist() == ["mine"] * 3
+    assert list(needed_of(table).values()) == [{"paragraph"}, {"video", "clip"}, {"document"}]
+
+
+def test_all_problems_of_a_folder_are_told_at_once(tmp_path):
+    folder = write_labels(tmp_path / "labels", train=1, test=1)
+    with (folder / "queries.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write("{broken\n" + json.dumps({"_id": "empty", "text": "  "}) + "\n")
+    with (folder / "routes" / "test.tsv").open("a", encoding="utf-8") as stream:
+        stream.write("nobody\tvideo\nvideo_train_0\n")
+    (folder / "routes" / "extra.tsv").write_text("a\tb\n", encoding="utf-8")
+    with pytest.raises(LabelsError) as told:
+        read_routes(folder)
+    message = str(told.value)
+    for part in (
+        "has 5 problems",
+        "queries.jsonl line 7",
+        "'empty' is empty",
+        "'nobody' is not in queries.jsonl",
+        "routes/test.tsv line 6: expected query id, tab, route",
+        "routes/extra.tsv is no known split",
+    ):
+        assert part in message
+
+
+def test_a_table_without_its_columns_or_with_bad_rows_is_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("question_text,label\nWho?,a\n", encoding="utf-8")
+    with pytest.raises(LabelsError, match="no column 'query'"):
+        read_routes(path)
+    path.write_text("query,routes,split\nWho?,,train\n,a,later\n", encoding="utf-8")
+    with pytest.raises(LabelsError) as told:
+        read_routes(path)
+    for part in ("row 2: no route", "row 3: the query is empty", "got 'later'"):
+        assert part in str(told.value)
+    with pytest.raises(LabelsError, match="neither a folder"):
+        read_routes(tmp_path / "labels.txt")
+
+
+def test_validation_is_cut_by_text_and_leaks_leave_training(tmp_path):
+    folder = write_labels(tmp_path / "labels", train=20, test=4)
+    lines = (folder / "queries.jsonl").read_text("utf-8").splitlines()
+    queries = {record["_id"]: record for record in map(json.loads, lines)}
+    queries["video_train_0"]["text"] = queries["video_test_0"]["text"].upper()
+    for number in range(1, 9):
+        queries[f"wiki_{number}"] = {"_id": f"wiki_{number}", "text": "Who   PAINTED it?"}
+    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, queries.values())), "utf-8")
+    with (folder / "routes" / "train.tsv").open("a", encoding="utf-8") as stream:
+        stream.writelines(f"wiki_{number}\tparagraph\n" for number in range(1, 9))
+    prepared = prepare(read_routes(folder), seed=3)
+    table = prepared.table
+    assert prepared.left_out == 1
+    assert prepared.cut_from_train == ("val",)
+    assert "video_train_0" not in table.query_ids
+    counts = {split: int((table.splits == split).sum()) for split in ("train", "val", "test")}
+    assert counts["test"] == 12
+    assert counts["val"] + counts["train"] == 67
+    assert 4 <= counts["val"] <= 9
+    same = [one.startswith("wiki_") for one in table.query_ids]
+    assert len(set(table.splits[same])) == 1
+    again = prepare(read_routes(folder), seed=3).table
+    assert again.splits.tolist() == table.splits.tolist()
+    other = prepare(read_routes(folder), seed=4).table
+    assert other.splits.tolist() != table.splits.tolist()
+
+
+def test_labels_of_one_route_cannot_be_trained_on(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("query,routes\n" + "".join(f"q {n},a\n" for n in range(30)), encoding="utf-8")
+    with pytest.raises(LabelsError, match="at least two routes, got a"):
+        prepare(read_routes(path), seed=0)

@@ -1,0 +1,115 @@
+import pytest
+
+import l2r
+from arms.errors import LabelsError, RouterError
+from router import Router
+from tests.training.routes.label_files import write_labels
+from training.routes.reading import read_routes
+from training.routes.settings import RoutesSettings
+from training.routes.train import score_routes, train_routes
+from training.settings import LoraSettings
+
+LORA = LoraSettings(rank=4, learning_rate=0.02, epochs=3, start_from_frozen=False)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, tiny_bert):
+    folder = tmp_path_factory.mktemp("routes")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("L2R_CACHE", str(folder / "cache"))
+        settings = RoutesSettings(
+            encoder=str(tiny_bert), lora=LORA, precision="32-true", overhead_queries=3
+        )
+        table = read_routes(write_labels(folder / "labels"))
+        result = train_routes(table, folder / "router", settings)
+    return folder, result
+
+
+def test_every_policy_is_scored_and_beats_the_most_frequent_route(trained):
+    _, result = trained
+    accuracy = {one.policy: one.accuracy for one in result.scores}
+    assert list(accuracy) == [
+        "most_frequent", "tfidf", "knn", "encoder_frozen", "encoder_lora", "static", "multi_label",
+        "router", "ensemble_majority", "ensemble_confidence",
+    ]  # fmt: skip
+    assert accuracy["most_frequent"] == pytest.approx(1 / 3)
+    for name in ("tfidf", "encoder_lora", "static", "router"):
+        assert accuracy[name] > 0.9, name
+    assert accuracy["encoder_frozen"] > 0.5
+    assert result.default == "router"
+    assert {*result.scores[0].by_source} == {"films", "wiki"}
+
+
+def test_the_artifact_is_a_router_like_any_other(trained):
+    folder, _ = trained
+    router = Router.load(folder / "router")
+    assert router.arms == ("document", "paragraph", "video")
+    queries = ["how do i boil an egg", "who painted ceiling", "List every river germany"]
+    chosen = [
+        router.select(query, lam=lam).arm for query, lam in zip(queries, (0, 0.3, 1), strict=True)
+    ]
+    assert chosen == ["video", "paragraph", "document"]
+    many = router.select_many(queries, policy="static")
+    assert [one.arm for one in many] == chosen
+    assert sum(many[0].probabilities.values()) == pytest.approx(1.0)
+
+
+def test_scoring_the_artifact_gives_the_scores_of_training(trained, tmp_path):
+    folder, result = trained
+    table = read_routes(folder / "labels")
+    scores, file = score_routes(folder / "router", table, tmp_path)
+    assert {one.policy: one.accuracy for one in scores} == {
+        one.policy: one.accuracy for one in result.scores
+    }
+    assert file.is_file()
+    with pytest.raises(RouterError, match="no policy oracle"):
+        score_routes(folder / "router", table, tmp_path, names=["oracle"])
+    with pytest.raises(LabelsError, match="no query of the split 'val'"):
+        score_routes(folder / "router", table, tmp_path, split="val")
+
+
+def test_scoring_refuses_routes_that_the_router_does_not_know(trained, tmp_path):
+    folder, _ = trained
+    path = tmp_path / "other.csv"
+    path.write_text("query,routes,split\nWho?,paragraph,test\nSee?,image,test\n", encoding="utf-8")
+    with pytest.raises(LabelsError, match="does not know: image"):
+        score_routes(folder / "router", read_routes(path), tmp_path)
+
+
+def run(capsys, *words):
+    with pytest.raises(SystemExit) as stopped:
+        l2r.main([*map(str, words)])
+    return int(stopped.value.code or 0), *capsys.readouterr()
+
+
+def test_the_commands_train_and_score_without_an_encoder_pass(tmp_path, capsys, tiny_bert):
+    labels = write_labels(tmp_path / "labels", train=12, test=4)
+    config = tmp_path / "routes.yaml"
+    config.write_text(f"encoder: {tiny_bert}\noverhead_queries: 2\n", encoding="utf-8")
+    given = ("--config", config, "--policies", "tfidf", "--seed", 3)
+    code, printed, _ = run(capsys, "routes", "train", labels, tmp_path / "router", *given)
+    assert code == 0
+    assert "32 training, 4 validation, 12 test" in printed or "validation, 12 test" in printed
+    assert "policy tfidf" in printed
+    out = tmp_path / "scores"
+    code, printed, _ = run(
+        capsys, "routes", "score", tmp_path / "router", labels, "--out", out, "--policies", "tfidf"
+    )
+    assert code == 0
+    assert (out / "scores.csv").is_file()
+
+
+def test_the_command_tells_all_problems_of_its_settings(tmp_path, capsys):
+    config = tmp_path / "routes.yaml"
+    config.write_text("smoothing: 2\nlorra: {}\n", encoding="utf-8")
+    code, _, told = run(capsys, "routes", "train", tmp_path, tmp_path / "r", "--config", config)
+    assert code == 1
+    assert "did you mean 'lora'" in told
+    config.write_text("smoothing: 2\nmax_tokens: 1\n", encoding="utf-8")
+    code, _, told = run(
+        capsys, "routes", "train", tmp_path, tmp_path / "r", "--config", config, "--policies", "x"
+    )
+    assert code == 1
+    for part in ("smoothing", "max_tokens", "policies.0"):
+        assert part in told
+    assert "Traceback" not in told
