@@ -1,8 +1,8 @@
 """Accuracy of every policy on UniversalRAG's released routing labels, over several seeds.
 
-    python benchmarks/universalrag_routes.py LABELS [--seeds 1 2 3 4 5] [--work FOLDER]
+    python benchmarks/universalrag_routes.py [--labels FOLDER] [--seeds 1 2 3 4 5] [--work FOLDER]
 
-LABELS holds queries.jsonl and routes/train.tsv, test.tsv. A seed decides the validation part that
+The labels hold queries.jsonl and routes/train.tsv, test.tsv. A seed decides the validation part that
 is cut from train, the order of batches and the first weights. Each seed trains one router, which
 stays under --work; a seed that is finished there is not trained again. Reported are the mean over
 seeds, the lowest and highest, the seconds of a seed, accuracy on each source, and how many test
@@ -29,6 +29,7 @@ sys.path.insert(0, str(ROOT))
 from arms.atomic import write_json  # noqa: E402
 from arms.progress import ConsoleProgress  # noqa: E402
 from benchmarks.results_file import write_result  # noqa: E402
+from benchmarks.videorag_wikihow import DATA  # noqa: E402
 from training.routes.reading import read_routes  # noqa: E402
 from training.routes.settings import RoutesSettings  # noqa: E402
 from training.routes.table import RouteTable  # noqa: E402
@@ -107,7 +108,7 @@ def figures_of(runs: list[dict[str, Any]]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("labels", type=Path)
+    parser.add_argument("--labels", type=Path, default=DATA / "universalrag-routes")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--work", type=Path, default=ROOT / "runs" / "universalrag-routes")
     given = parser.parse_args()
