@@ -2,12 +2,12 @@
 
     python benchmarks/universalrag_routes.py [--labels FOLDER] [--seeds 1 2 3 4 5] [--work FOLDER]
 
-The labels hold queries.jsonl and routes/train.tsv, test.tsv. A seed decides the validation part that
-is cut from train, the order of batches and the first weights. Each seed trains one router, which
-stays under --work; a seed that is finished there is not trained again. Reported are the mean over
-seeds, the lowest and highest, the seconds of a seed, accuracy on each source, and how many test
-questions are on a video that a training question is on, too (by the labels' gold videos, which no
-policy sees).
+The labels hold queries.jsonl and routes/train.tsv, test.tsv. A seed decides the validation part
+that is cut from train, the order of batches and the first weights. Each seed trains one router,
+which stays under --work; a seed that is finished there is not trained again. Reported are the mean
+over seeds, the lowest and highest, the seconds of a seed, accuracy on each source, and how many
+test questions are on a video that a training question is on, too (by the labels' gold videos, which
+no policy sees).
 """
 
 from __future__ import annotations
