@@ -165,3 +165,43 @@ class CascadeSettings(Settings):
         default=0.02, gt=0, lt=1, description="cheap: at most this share of the dearest arm's ms"
     )
     depth: int = Field(default=10, ge=10, le=1000, description="documents looked at of each")
+
+
+class StaticEmbeddingSettings(Settings):
+    """A table of token vectors with heads over their mean: selects in a fraction of a ms."""
+
+    enabled: bool = True
+    start_from: Literal["distilled", "embeddings"] = Field(
+        default="embeddings",
+        description="embeddings: the encoder's own input vectors; distilled: its output for each "
+        "token, which takes a minute once",
+    )
+    dimension: int = Field(default=256, ge=1, description="of token vectors, by PCA")
+    tuned: bool = Field(default=True, description="train the table too, not the heads alone")
+    ngrams: tuple[Literal["words", "characters", "shapes"], ...] = Field(
+        default=(), description="hashed, case kept, looked at beside tokens"
+    )
+    buckets: int = Field(default=32_768, ge=1, description="rows of a table of n-grams")
+    ngram_dimension: int = Field(default=16, ge=1)
+    teacher_share: float = Field(
+        default=0.5, ge=0, le=1, description="of targets that come from the encoder router"
+    )
+    epochs: int = Field(default=10, ge=1)
+    batch_size: int = Field(default=128, ge=1)
+    table_learning_rate: float = Field(default=1e-3, gt=0)
+    head_learning_rate: float = Field(default=1e-2, gt=0)
+    decays: tuple[float, ...] = Field(
+        default=(0.01, 1.0),
+        min_length=1,
+        description="pull of the table to its start and of heads to 0; chosen on validation",
+    )
+    id_dropout: float = Field(default=0.0, ge=0, lt=1, description="tokens left out in training")
+    allow_constant: bool = Field(default=True, description="let the constant head compete")
+    tolerance_se: float = Field(default=0.5, ge=0, description="0: keep the best whatever it is")
+
+    @field_validator("decays")
+    @classmethod
+    def _check_decays(cls, given: tuple[float, ...]) -> tuple[float, ...]:
+        if min(given) < 0:
+            raise ValueError(f"decays must be at least 0, got {list(given)}")
+        return _distinct_ascending(given)

@@ -20,6 +20,7 @@ from training.policy_settings import (
     KnnSettings,
     MultiLabelSettings,
     ProbingSettings,
+    StaticEmbeddingSettings,
     TargetSettings,
 )
 
@@ -164,7 +165,7 @@ class TrainingSettings(Settings):
     seed: int = Field(default=42, ge=0)
     cross_validation_folds: int = Field(default=5, ge=0, description="0 or 1: none")
     overhead_queries: int = Field(
-        default=200, ge=1, description="test queries on which the overhead of selecting is timed"
+        default=100, ge=1, description="test queries on which the overhead of selecting is timed"
     )
     targets: TargetSettings = TargetSettings()
     baselines: BaselineSettings = BaselineSettings()
@@ -173,6 +174,7 @@ class TrainingSettings(Settings):
     multi_label: MultiLabelSettings = MultiLabelSettings()
     bandit: BanditSettings = BanditSettings()
     ensemble: EnsembleSettings = EnsembleSettings()
+    static_embedding: StaticEmbeddingSettings = StaticEmbeddingSettings()
     boosting: BoostingSettings = BoostingSettings()
     probing: ProbingSettings = ProbingSettings()
     cascade: CascadeSettings = CascadeSettings()

@@ -12,6 +12,7 @@ from training.learners.ensemble import EnsembleLearner
 from training.learners.knn import KnnLearner
 from training.learners.learner import Learner
 from training.learners.multi_label import MultiLabelLearner
+from training.learners.static_embedding import StaticEmbeddingLearner
 from training.learners.tfidf import TfidfLearner
 from training.settings import TrainingSettings
 
@@ -19,6 +20,7 @@ __all__ = ["LEARNERS", "Learner", "learners_of"]
 
 LEARNERS: tuple[Learner, ...] = (
     ConditionedLearner(),
+    StaticEmbeddingLearner(),
     TfidfLearner(),
     KnnLearner(),
     ArabzadehLearner(),
