@@ -30,13 +30,19 @@ _BLOCK_CELLS = 1 << 23
 """Similarities held at a time."""
 
 
-def nearest(similarity: NDArray[np.float32], k: int) -> BoolArray:
-    """(n, N) marks the k greatest of each row; ties at the edge go to the earlier columns."""
+def nearest(similarity: NDArray[np.float32], k: int) -> NDArray[np.intp]:
+    """(n, k) columns of the k greatest of each row, ascending; ties at the edge: earlier columns.
+
+    ``k`` is at least 1; where it exceeds the columns, all are returned.
+    """
     k = min(k, similarity.shape[1])
-    edge = -np.partition(-similarity, k - 1, axis=1)[:, k - 1 : k]
-    above, level = similarity > edge, similarity == edge
+    edge = np.partition(similarity, -k, axis=1)[:, -k][:, None]
+    marked = similarity >= edge
+    tied = np.flatnonzero(marked.sum(axis=1) > k)
+    above, level = similarity[tied] > edge[tied], similarity[tied] == edge[tied]
     room = k - above.sum(axis=1, keepdims=True)
-    return np.asarray(above | (level & (level.cumsum(axis=1) <= room)))
+    marked[tied] = above | (level & (level.cumsum(axis=1) <= room))
+    return np.nonzero(marked)[1].reshape(len(similarity), k)
 
 
 class KnnPolicy(VectorPolicy):
@@ -90,7 +96,7 @@ class KnnPolicy(VectorPolicy):
         self._quality = np.where(competes, quality, 0.0).astype(np.float32)
         self._latency_ms = np.where(competes, latency_ms, 0.0).astype(np.float32)
         share = normalised_latency(self._latency_ms.astype(np.float64), competes)
-        # Sums of (competes, quality, share) over neighbours are one product.
+        # One gather gives competes, quality and share of all neighbours.
         self._columns = np.hstack(
             [competes, self._quality, np.where(competes, share, 0.0)], dtype=np.float64
         )
@@ -101,8 +107,8 @@ class KnnPolicy(VectorPolicy):
         unit = unit_rows(vectors)
         step = max(1, _BLOCK_CELLS // len(self._unit))
         for begin in range(0, len(unit), step):
-            marked = nearest(unit[begin : begin + step] @ self._unit.T, self.k)
-            parts.append(marked.astype(np.float64) @ self._columns)
+            found = nearest(unit[begin : begin + step] @ self._unit.T, self.k)
+            parts.append(self._columns[found].sum(axis=1))
         count, quality, share = np.split(np.concatenate(parts), 3, axis=1)
         missing = np.full_like(quality, np.nan)
         return (
