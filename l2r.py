@@ -476,7 +476,7 @@ def holdout(
     lam: Lams = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="fit these beside the paper's models per λ; default: the file's"),
+        typer.Option(help="fit only these, e.g. router_per_lam; default: all of the file's"),
     ] = None,
 ) -> None:
     """Leave one dataset out: train on all the others, score on it, for each dataset: holdout/.
@@ -490,6 +490,7 @@ def holdout(
     from analysis.holdout import read_holdout
     from analysis.holdout_text import save_holdout, write_holdout
     from oracle.labels import holds_texts, read_manifest
+    from training.deciding import PER_LAM
     from training.holdout import leave_one_dataset_out
     from training.work_folder import WorkFolder
 
@@ -497,12 +498,14 @@ def holdout(
     run = with_lams(run, lam) if lam else run
     training = run.training
     if policy is not None:
-        training = training.model_copy(update={"policies": tuple(policy)})
+        learned = tuple(name for name in policy if name != PER_LAM)
+        training = training.model_copy(update={"policies": learned})
     labels, folder = labels_of(run), run.output / "holdout"
     read_manifest(labels)
     texts = texts_of([] if holds_texts(labels) else read_datasets(run))
     work = WorkFolder.beside(run.output / "router")
-    leave_one_dataset_out(labels, texts, folder, work, training, _progress())
+    per_lam = policy is None or PER_LAM in policy
+    leave_one_dataset_out(labels, texts, folder, work, training, per_lam, _progress())
     found = read_holdout(labels, folder, run.report)
     shown = tuple(one for one in run.report.lams if one in found.lams) or found.lams
     typer.echo(write_holdout(found, shown))

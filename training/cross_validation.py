@@ -56,10 +56,13 @@ def rows_of_fold(shop: Workshop, folds: NDArray[np.intp], fold: int) -> FoldRows
     return FoldRows(train, validation, outside) if len(train) else None
 
 
-def fit_fold(shop: Workshop, rows: FoldRows) -> Fitted:
-    """Fit every policy that is cheap enough to be fitted for each fold."""
+def fit_fold(shop: Workshop, rows: FoldRows, per_lam: bool = True) -> Fitted:
+    """Fit every policy that is cheap enough to be fitted for each fold.
+
+    ``per_lam``: the heads per λ too, where the encoder is frozen.
+    """
     heads: dict[str, Heads] = {}
-    if shop.settings.encoder_mode == "frozen":
+    if per_lam and shop.settings.encoder_mode == "frozen":
         lams = shop.settings.lams
         heads[PER_LAM] = fitting.fit_frozen(shop, lams, rows.train, rows.validation)
     return fit_policies(shop, heads, rows.train, rows.validation, rows.seen)

@@ -56,12 +56,26 @@ class _Reference:
     overhead_ms: Mapping[str, float]
 
 
+@dataclass(frozen=True)
+class _Fits:
+    """How each fit is made."""
+
+    shop: Workshop
+    per_lam: bool
+    steps: int
+    """By which one fit moves the bar on."""
+
+    def fit(self, rows: FoldRows) -> Fitted:
+        return fit_fold(self.shop, rows, self.per_lam)
+
+
 def leave_one_dataset_out(
     labels_folder: Path,
     texts: Texts | None,
     folder: Path,
     work: WorkFolder,
     settings: TrainingSettings,
+    per_lam: bool = True,
     progress: Progress | None = None,
 ) -> None:
     """Write ``in_domain.parquet``, ``out_of_domain.parquet`` and ``domains.json`` into ``folder``.
@@ -74,6 +88,7 @@ def leave_one_dataset_out(
         folder: made where it isn't there.
         work: shared with ``l2r train``, whose query embeddings and heads are reused.
         settings: which policies, and how they are fitted; LoRA is never fitted here.
+        per_lam: fit the paper's heads per λ too.
         progress: where bars are drawn.
 
     Raises:
@@ -95,16 +110,15 @@ def leave_one_dataset_out(
     embedded = embed_queries(action.texts.tolist(), encoder, work.embeddings, progress)
     by_dataset = np.unique(action.datasets.astype(str), return_inverse=True)[1]
     in_folds = fold_of_queries(action, settings.cross_validation_folds, settings.seed)
-    fits = len(set(by_dataset)) + len(set(in_folds)) + 1
-    steps = len(settings.lams) + sum(one.steps(settings) for one in learners_of(settings))
-    with progress.task("fitting", total=fits * steps) as task:
+    count = len(set(by_dataset)) + len(set(in_folds)) + 1
+    steps = len(settings.lams) * per_lam + sum(one.steps(settings) for one in learners_of(settings))
+    with progress.task("fitting", total=count * steps) as task:
         runs = RecordedRuns.beside(labels_folder, labels)
         shop = Workshop(settings, encoder, embedded, action, every, work, task, runs=runs)
-        reference = _reference(shop, steps)
-        inside = [_decided(shop, in_folds, fold, reference, steps) for fold in _parts(in_folds)]
-        outside = [
-            _decided(shop, by_dataset, fold, reference, steps) for fold in _parts(by_dataset)
-        ]
+        fits = _Fits(shop, per_lam, steps)
+        reference = _reference(fits)
+        inside = [_decided(fits, in_folds, fold, reference) for fold in _parts(in_folds)]
+        outside = [_decided(fits, by_dataset, fold, reference) for fold in _parts(by_dataset)]
     folder.mkdir(parents=True, exist_ok=True)
     write_decisions(pa.concat_tables([table for table, _ in inside]), folder / IN_DOMAIN)
     write_decisions(pa.concat_tables([table for table, _ in outside]), folder / OUT_OF_DOMAIN)
@@ -138,20 +152,21 @@ def _parts(folds: NDArray[np.intp]) -> list[int]:
     return sorted(set(folds.tolist()))
 
 
-def _reference(shop: Workshop, steps: int) -> _Reference:
+def _reference(fits: _Fits) -> _Reference:
     """Fit the fixed split once: it says which policy is the default and what deciding costs."""
+    shop = fits.shop
     splits = shop.action.splits
     rows = FoldRows(
         fitting.comparable_rows(shop, splits == "train"),
         fitting.comparable_rows(shop, splits == "val"),
         splits != "test",
     )
-    path = shop.work.path / "holdout" / f"{_key(shop, rows, 'reference')}.json"
+    path = shop.work.path / "holdout" / f"{_key(fits, rows, 'reference')}.json"
     if path.is_file():
         content = json.loads(path.read_text(encoding="utf-8"))
-        shop.task.advance(steps)
+        shop.task.advance(fits.steps)
         return _Reference(content["default"], content["overhead_ms"])
-    fitted = fit_fold(shop, rows)
+    fitted = fits.fit(rows)
     overheads = measured_overheads(shop, fitted.learned)
     default = choose_default(shop, fitted.learned, rows.validation, overheads)
     fitted = _with_guarded(shop, with_default(fitted, default), rows)
@@ -165,20 +180,21 @@ def _reference(shop: Workshop, steps: int) -> _Reference:
 
 
 def _decided(
-    shop: Workshop, folds: NDArray[np.intp], fold: int, reference: _Reference, steps: int
+    fits: _Fits, folds: NDArray[np.intp], fold: int, reference: _Reference
 ) -> tuple[pa.Table, dict[str, Any]]:
     """What policies fitted outside ``fold`` decide on it, and how foreign it looked to them."""
+    shop = fits.shop
     rows, unseen = rows_of_fold(shop, folds, fold), np.flatnonzero(folds == fold)
     if rows is None:
-        shop.task.advance(steps)
+        shop.task.advance(fits.steps)
         return DecisionTable().finish(), {}
     names = {"default": reference.default, "overhead_ms": reference.overhead_ms}
-    key = _key(shop, rows, "fold", fold, fingerprint(shop.action.rows(unseen)), names)
+    key = _key(fits, rows, "fold", fold, fingerprint(shop.action.rows(unseen)), names)
     path = shop.work.path / "holdout" / f"{key}.parquet"
     if path.is_file():
-        shop.task.advance(steps)
+        shop.task.advance(fits.steps)
         return read_decisions(path), _foreignness(shop, rows, unseen)
-    fitted = _with_guarded(shop, with_default(fit_fold(shop, rows), reference.default), rows)
+    fitted = _with_guarded(shop, with_default(fits.fit(rows), reference.default), rows)
     overheads = {
         name: np.full(len(folds), milliseconds)
         for name, milliseconds in reference.overhead_ms.items()
@@ -222,11 +238,13 @@ def _foreignness(shop: Workshop, rows: FoldRows, unseen: fitting.Rows) -> dict[s
     }
 
 
-def _key(shop: Workshop, rows: FoldRows, *parts: Any) -> str:
+def _key(fits: _Fits, rows: FoldRows, *parts: Any) -> str:
     """Everything that a fit and its decisions depend on."""
+    shop = fits.shop
     left_out = {"wandb", "lora_lams", "lora", "overhead_queries"}
     return key_of(
         "holdout",
+        fits.per_lam,
         *parts,
         shop.settings.model_dump(mode="json", exclude=left_out),
         [one.name for one in learners_of(shop.settings)],

@@ -114,3 +114,15 @@ def test_one_dataset_cannot_be_left_out(tmp_path, tiny_bert, capsys):
     code, _, told = holdout(tmp_path, capsys)
     assert code == 1
     assert "set it to frozen" in told
+
+
+def test_only_the_policies_named_are_fitted(run, capsys):
+    text = (run / "run.yaml").read_text().replace("router: router_per_lam", "router: auto")
+    (run / "few.yaml").write_text(text.replace("output: out", "output: few"))
+    with pytest.raises(SystemExit, match="0"):
+        l2r.main(["holdout", str(run / "few.yaml"), "--policy", "tfidf"])
+    printed = capsys.readouterr().out
+    policies = {row["policy"] for row in rows_of(run / "few" / "holdout" / "holdout.csv")}
+    oracles = {"oracle over A", "oracle over P"}
+    assert policies == {"best static", "random, same mix", "router", *oracles}
+    assert "changes the reward" not in printed  # TF-IDF reads no vectors: nothing to guard by
