@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from arms.reward import FloatArray
 from router.boosters import Boosters, import_lightgbm
+from router.domain import unit_rows
 from router.frozen_queries import FrozenQueries
-from router.policies.knn import unit_rows
 from router.policies.quality import QualityModel, QualityPolicy, QueryVectors, model_features
 from router.policy import Probed
 from training.fitting import Rows, Workshop

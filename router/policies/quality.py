@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from arms.errors import RouterError
 from arms.reward import BoolArray, FloatArray, check_lam
 from router.boosters import Boosters
+from router.domain import unit_rows
 from router.frozen_queries import ENCODER_KEYS, FrozenQueries
 from router.policies.files import read_arrays, read_policy_json, write_arrays, write_policy_json
-from router.policies.knn import nearest, unit_rows
+from router.policies.knn import nearest
 from router.policies.over_vectors import softmax_over
 from router.policy import Decided, Embeddings, Plan, Policy, Probed, masked
 from router.probe_features import probe_feature_names, probe_features
@@ -75,9 +76,12 @@ class QueryVectors:
         step = max(1, _BLOCK_CELLS // len(self.neighbours))
         for begin in range(0, len(unit), step):
             similarity = unit[begin : begin + step] @ self.neighbours.T
-            closeness = (similarity - similarity.max(axis=1, keepdims=True)) / self.temperature
-            weights = np.where(nearest(similarity, self.k), np.exp(closeness), np.float32(0))
-            total, weight = weights @ self.relative, weights @ self.has.astype(np.float32)
+            places = nearest(similarity, self.k)
+            near = np.take_along_axis(similarity, places, axis=1)
+            closeness = (near - near.max(axis=1, keepdims=True)) / self.temperature
+            weights = np.exp(closeness)[:, None, :]
+            total = (weights @ self.relative[places])[:, 0]
+            weight = (weights @ self.has[places].astype(np.float32))[:, 0]
             parts.append(np.divide(total, weight, out=np.zeros_like(total), where=weight > 0))
         return np.concatenate(parts).astype(np.float64)
 

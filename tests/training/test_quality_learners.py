@@ -246,11 +246,15 @@ def test_altered_files_are_refused(cascade, tmp_path):
         load_policy(folder)
 
 
-def test_without_rankings_probing_policies_are_left_out(tmp_path, tiny_bert):
+def test_without_rankings_probing_policies_are_left_out(tmp_path, tiny_bert, caplog):
     shop = make_shop(tmp_path / "labels", tiny_bert, shuffled=False, with_runs=False)
     assert shop.runs is None
     assert fit(ProbingLearner(), shop) is None
     assert fit(CascadeLearner(), shop) is None
+    assert [one.getMessage() for one in caplog.records] == [
+        f"no {name} policy: the labels hold no rankings (runs.parquet)"
+        for name in ("probing", "cascade")
+    ]
     assert fit(QualityLearner(), shop).name == "router_quality"
 
 

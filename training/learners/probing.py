@@ -7,6 +7,8 @@ the gain it expects is worth the latency at the λ asked for.
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 
 from arms.errors import SettingsError
@@ -16,6 +18,7 @@ from training.quality_fit import fit_quality
 from training.settings import TrainingSettings
 from training.table import RoutingTable
 
+_LOG = logging.getLogger(__name__)
 _NOT_PROBES = ("fusion", "none", "run_file")
 
 
@@ -34,14 +37,11 @@ class ProbingLearner:
         return 1
 
     def fit(self, shop: Workshop, train: Rows, validation: Rows) -> QualityPolicy | None:
-        """Fit; None where the labels came without rankings, or nothing can be probed."""
+        """Fit; None, and said so, where the labels lack rankings or nothing can be probed."""
         shop.task.advance()
-        if shop.runs is None:
-            return None
         options, table = shop.settings.probing, shop.action.rows(train)
-        probes = _named(options.probes, table.arms, "probing")
-        if options.probes is None:
-            probes = best_of_each_pipeline(table, options.most)
+        default = best_of_each_pipeline(table, options.most)
+        probes = _recorded(shop, self.name, options.probes, default)
         if not probes:
             return None
         return fit_quality(shop, self.name, train, validation, probes, options.depth)
@@ -62,14 +62,11 @@ class CascadeLearner:
         return 1
 
     def fit(self, shop: Workshop, train: Rows, validation: Rows) -> QualityPolicy | None:
-        """Fit; None where the labels came without rankings, or no arm is cheap."""
+        """Fit; None, and said so, where the labels lack rankings or no arm is cheap."""
         shop.task.advance()
-        if shop.runs is None:
-            return None
         options, table = shop.settings.cascade, shop.action.rows(train)
-        probes = _named(options.probes, table.arms, "cascade")
-        if options.probes is None:
-            probes = cheap_arms(table, options.share)
+        default = cheap_arms(table, options.share)
+        probes = _recorded(shop, self.name, options.probes, default)
         if not probes:
             return None
         return fit_quality(
@@ -113,11 +110,31 @@ def _pipeline(arm: str) -> str:
     return arm.split("@")[0].split("#")[0]
 
 
-def _named(probes: tuple[str, ...] | None, arms: tuple[str, ...], block: str) -> tuple[str, ...]:
-    unknown = [probe for probe in probes or () if probe not in arms]
+def _recorded(
+    shop: Workshop, block: str, named: tuple[str, ...] | None, default: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the probes whose rankings the labels hold; none, logged why, where there are none.
+
+    Raises:
+        SettingsError: the settings name a probe that isn't an arm of A, or has no rankings.
+    """
+    runs, arms = shop.runs, shop.action.arms
+    if runs is None:
+        _LOG.warning("no %s policy: the labels hold no rankings (runs.parquet)", block)
+        return ()
+    wanted = default if named is None else named
+    unknown = [probe for probe in wanted if probe not in arms]
     if unknown:
         raise SettingsError(
             f"training.{block}.probes names {', '.join(unknown)}; a router may probe the arms it "
             f"chooses from: {', '.join(arms)}"
         )
-    return probes or ()
+    held = tuple(probe for probe in wanted if any(one.doc_ids for one in runs.rankings(probe)))
+    if named is not None and held != named:
+        raise SettingsError(
+            f"training.{block}.probes names {', '.join(sorted(set(named) - set(held)))}, of which "
+            "the labels hold no rankings; leave them out, or rerun l2r oracle"
+        )
+    if not held:
+        _LOG.warning("no %s policy: no arm could be probed, see training.%s", block, block)
+    return held
