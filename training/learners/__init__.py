@@ -12,6 +12,8 @@ from training.learners.ensemble import EnsembleLearner
 from training.learners.knn import KnnLearner
 from training.learners.learner import Learner
 from training.learners.multi_label import MultiLabelLearner
+from training.learners.probing import CascadeLearner, ProbingLearner
+from training.learners.quality import QualityLearner
 from training.learners.static_embedding import StaticEmbeddingLearner
 from training.learners.tfidf import TfidfLearner
 from training.settings import TrainingSettings
@@ -20,6 +22,9 @@ __all__ = ["LEARNERS", "Learner", "learners_of"]
 
 LEARNERS: tuple[Learner, ...] = (
     ConditionedLearner(),
+    QualityLearner(),
+    ProbingLearner(),
+    CascadeLearner(),
     StaticEmbeddingLearner(),
     TfidfLearner(),
     KnnLearner(),
