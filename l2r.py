@@ -573,10 +573,10 @@ def select(
     for arm, probability in sorted(choice.probabilities.items(), key=lambda one: -one[1]):
         typer.echo(f"  {probability:.3f}        {arm}")
     if choice.expected:
-        typer.echo(
-            f"expected       quality {choice.expected.quality:.3f}, "
-            f"latency {choice.expected.latency_ms:.1f} ms"
-        )
+        quality, latency_ms = choice.expected.quality, choice.expected.latency_ms
+        known = [] if quality is None else [f"quality {quality:.3f}"]
+        known += [] if latency_ms is None else [f"latency {latency_ms:.1f} ms"]
+        typer.echo(f"expected       {', '.join(known) or 'unknown'}")
     typer.echo(f"model of λ     {choice.lam_used:g}")
     if choice.promised:
         typer.echo(

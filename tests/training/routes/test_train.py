@@ -82,6 +82,14 @@ def run(capsys, *words):
     return int(stopped.value.code or 0), *capsys.readouterr()
 
 
+def test_select_works_on_routes_which_have_no_latency(trained, capsys):
+    folder, _ = trained
+    code, printed, _ = run(capsys, "select", folder / "router", "how do i boil an egg")
+    assert code == 0
+    assert printed.startswith("arm            video\n")
+    assert "expected       quality 1.000\n" in printed
+
+
 def test_the_commands_train_and_score_without_an_encoder_pass(tmp_path, capsys, tiny_bert):
     labels = write_labels(tmp_path / "labels", train=12, test=4)
     config = tmp_path / "routes.yaml"
