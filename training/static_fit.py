@@ -309,8 +309,3 @@ def random_rows(rows: int, dimension: int, scale: float, seed: int) -> FloatRows
     """(rows, dimension) normal numbers: where a table of n-grams starts."""
     drawn = np.random.default_rng(seed).normal(size=(rows, dimension))
     return np.asarray(scale * drawn, dtype=np.float32)
-
-
-def kept_lams(given: Sequence[float], any_lam: bool) -> tuple[float, ...]:
-    """Return the λ to fit at: those given, and the ends and middle where any λ may be asked."""
-    return tuple(sorted({*map(float, given), *((0.0, 0.5, 1.0) if any_lam else ())}))
