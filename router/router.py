@@ -207,7 +207,9 @@ class Router:
         probed = Probing()
         if chooser.probes:
             dataset = self._probed_dataset(chooser, dataset)
+            paused = time.perf_counter_ns()
             probed = probe(chooser, queries, depth, self._opened(), dataset)
+            begin += time.perf_counter_ns() - paused  # probing, opening included, isn't deciding
         everything = len(allowed) == len(self.arms)
         competes = None if everything else self._mask(allowed)
         decided = chooser.decide(
@@ -219,7 +221,7 @@ class Router:
         )
         rows = decided.probabilities
         rows = (rows if competes is None else rows[:, competes]).tolist()
-        overhead_ms = (time.perf_counter_ns() - begin) / 1e6 - probed.elapsed_ms
+        overhead_ms = (time.perf_counter_ns() - begin) / 1e6
         nothing = (None,) * len(queries)
         predicted = nothing if decided.predicted_quality is None else decided.predicted_quality
         choices = [
