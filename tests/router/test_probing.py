@@ -58,7 +58,6 @@ def test_probes_are_run_to_their_depth_and_the_plan_is_told(router):
     seen = router._policies["looking"].seen
     assert [len(one.doc_ids) for one in seen["bm25"]] == [2]
     assert sorted(FakeArm.opened) == ["npl/bm25"]  # selecting runs the probes alone
-    assert choice.overhead_ms < 20  # which a fake arm takes to open
 
 
 def test_search_answers_with_the_last_arm_and_runs_no_probe_twice(router, monkeypatch):
