@@ -554,12 +554,12 @@ def select(
     from router import Router
 
     for option, given in (("--dataset", dataset), ("--index", index_folder)):
-        if given and not k:
+        if given and not k and not Router.load(router_folder, policy=policy).probes:
             raise typer.BadParameter(
                 f"{option} says what to search; give --k too", param_hint=option
             )
     router = Router.load(router_folder, index=index_folder, policy=policy)
-    wish: dict[str, float | None] = {
+    wish: dict[str, Any] = {
         "lam": lam,
         "max_latency_ms": max_latency_ms,
         "max_quality_loss": max_quality_loss,
@@ -568,8 +568,10 @@ def select(
         found = router.search(query, k=k, dataset=dataset, **wish)
         choice = found.choice
     else:
-        choice = router.select(query, **wish)
+        choice = router.select(query, dataset=dataset, **wish)
     typer.echo(f"arm            {choice.arm}")
+    if len(choice.plan.arms) > 1:
+        typer.echo(f"plan           {choice.plan}")
     for arm, probability in sorted(choice.probabilities.items(), key=lambda one: -one[1]):
         typer.echo(f"  {probability:.3f}        {arm}")
     if choice.expected:

@@ -88,6 +88,11 @@ class Router:
         ready.prepare(ready.lams[0] if ready.lams else 0.0)
         return router
 
+    @property
+    def probes(self) -> tuple[str, ...]:
+        """Arms that the default policy runs before it decides; selecting then needs an index."""
+        return self._policy(None).probes
+
     def select(
         self,
         query: str,

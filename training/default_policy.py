@@ -44,9 +44,9 @@ def choose_default(
     """Return the name of the policy to be used by default, as the settings say.
 
     ``auto``: of the policies that take any λ and look at the query alone, the one with the highest
-    reward on the validation queries, averaged over the settings' λ, its overhead charged; the
-    earlier learner where equal. Without such a policy, or without validation queries, the heads per
-    λ.
+    reward on the validation queries, averaged over the settings' λ; the earlier learner where
+    equal. Overhead is charged by order of magnitude (see :func:`typical_ms`). Without such a
+    policy, or without validation queries, the heads per λ.
 
     Raises:
         SettingsError: the settings name a policy that wasn't fitted.
@@ -71,11 +71,22 @@ def choose_default(
     )
 
 
+def typical_ms(overhead_ms: FloatArray) -> float:
+    """The geometric middle of the power of ten that holds the median: 3.2 ms for 1 to 10 ms.
+
+    A choice that turned on the exact time would come out differently from run to run.
+    """
+    median = float(np.median(overhead_ms))
+    return 0.0 if median <= 0 else float(10.0 ** (np.floor(np.log10(median)) + 0.5))
+
+
 def validation_reward(shop: Workshop, policy: Policy, rows: Rows, overhead_ms: FloatArray) -> float:
-    """Mean reward on ``rows`` over the settings' λ, the overhead charged as a report charges it."""
+    """Mean reward on ``rows`` over the settings' λ, the typical overhead charged."""
     table = shop.action.rows(rows)
     total_ms = np.where(table.competes, table.latency_ms, 0.0).sum(axis=1)
-    share = np.divide(overhead_ms[rows], total_ms, out=np.zeros(len(rows)), where=total_ms > 0)
+    share = np.divide(
+        typical_ms(overhead_ms), total_ms, out=np.zeros(len(rows)), where=total_ms > 0
+    )
     known, places, found = already_known(shop, policy, rows), np.arange(len(rows)), []
     for lam in shop.settings.lams:
         decided = policy.decide(table.texts.tolist(), lam, table.competes, **known)

@@ -144,7 +144,10 @@ class StaticEmbeddingPolicy(Policy):
         write_policy_json(folder, self.kind, content)
         arrays: dict[str, NDArray[Any]] = {}
         for place, view in enumerate(views):
-            parts = {"values": view.table.values, "scales": view.table.scales}
+            parts: dict[str, NDArray[Any]] = {
+                "values": view.table.values,
+                "scales": view.table.scales,
+            }
             parts |= {} if view.weights is None else {"weights": view.weights}
             arrays |= {f"{place}.{part}": array for part, array in parts.items()}
             if isinstance(view.ids, TokenIds):

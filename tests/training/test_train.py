@@ -11,6 +11,7 @@ from router.artifact import read_router
 from router.decisions import read_decisions
 from router.router import Router
 from tests.training.synthetic import ARMS, write_labels
+from training.default_policy import typical_ms
 from training.settings import FrozenSettings, LoraSettings, TrainingSettings
 from training.table import routing_table
 from training.train import train_routers
@@ -322,3 +323,8 @@ def test_the_default_policy_is_the_one_named(tiny_bert, tmp_path):
         train_routers(labels, None, tmp_path / "other", small(tiny_bert, router="tfidf"))
     with pytest.raises(SettingsError, match="'tfidff'; did you mean 'tfidf'"):
         train_routers(labels, None, tmp_path / "other", small(tiny_bert, policies=("tfidff",)))
+
+
+@pytest.mark.parametrize(("ms", "typical"), [(0.2, 0.316), (12, 31.6), (55, 31.6), (0, 0)])
+def test_overheads_are_charged_by_order_of_magnitude(ms, typical):
+    assert typical_ms(np.array([ms, ms, 1e6])) == pytest.approx(typical, rel=0.01)
