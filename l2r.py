@@ -467,6 +467,8 @@ def learn(
     policy = learn_from_log(router_folder, log, name, progress=_progress())
     for arm, count in zip(policy.arms, policy.logged.tolist(), strict=True):
         typer.echo(f"{count:7,d} outcomes  {arm}" + ("" if count else "   (never chosen)"))
+    if len(policy.logged[policy.logged > 0]) < 2:
+        typer.echo("warning: the log tells of one arm alone; nothing could be learned", err=True)
     typer.echo(f"policy '{name}' added: {router_folder}")
 
 
@@ -578,8 +580,12 @@ def select(
         quality, latency_ms = choice.expected.quality, choice.expected.latency_ms
         known = [] if quality is None else [f"quality {quality:.3f}"]
         known += [] if latency_ms is None else [f"latency {latency_ms:.1f} ms"]
-        typer.echo(f"expected       {', '.join(known) or 'unknown'}")
-    typer.echo(f"model of λ     {choice.lam_used:g}")
+        typer.echo(
+            f"expected       {', '.join(known) or 'unknown'}: {choice.arm} alone, over "
+            f"{choice.expected.queries} held-out queries"
+        )
+    asked = "" if choice.lam_used == choice.lam else f", the nearest to {choice.lam:g} trained"
+    typer.echo(f"model of λ     {choice.lam_used:g}{asked}")
     if choice.promised:
         typer.echo(
             f"promised       mean latency {choice.promised.latency_ms} ms, "

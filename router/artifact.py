@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import platform
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -23,6 +24,7 @@ from router.policies.files import read_policy_json
 from router.policy import Policy
 
 FORMAT_VERSION = 1
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.:@#+-]*")
 RECORD = "router.json"
 DECISIONS = "decisions.parquet"
 _OPTIONAL = ("calibration",)
@@ -167,7 +169,12 @@ def add_policy(folder: Path, policy: Policy) -> RouterRecord:
 
 
 def check_addable(folder: Path, record: RouterRecord, name: str, kind: str) -> None:
-    """Raise ``RouterError`` where the router has a policy of that name and another kind."""
+    """Raise ``RouterError`` where the name isn't plain, or is that of a policy of another kind."""
+    if not _PLAIN_NAME.fullmatch(name):
+        raise RouterError(
+            "a policy's name begins with a letter or digit and holds letters, digits and "
+            f"'_ - . : @ # +' only, got {name!r}"
+        )
     present = (
         read_policy_json(policy_folder(folder, name))["kind"] if name in record.policies else kind
     )

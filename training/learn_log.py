@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from arms.encoders.resolve import resolve
-from arms.errors import RouterError
 from arms.progress import Progress, SilentProgress
-from router.artifact import add_policy, read_router
+from router.artifact import add_policy, check_addable, read_router
 from router.frozen_queries import FrozenQueries, same_encoder
 from router.policies.bandit import BanditPolicy
 from training.bandit import Outcomes, estimate_outcomes
@@ -40,8 +39,7 @@ def learn_from_log(
         LabelsError: the log is unusable.
     """
     record = read_router(router_folder)
-    if not name.strip():
-        raise RouterError("the new policy needs a name")
+    check_addable(router_folder, record, name, BanditPolicy.kind)
     outcomes = read_outcomes(log, record.arms)
     if record.encoder_id is None or record.encoder_revision is None:
         resolved = resolve(None)

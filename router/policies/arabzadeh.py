@@ -111,8 +111,12 @@ class ArabzadehPolicy(VectorPolicy):
         chosen = np.where(escalates, best_other, column)
         forced = chosen != (rows.argmax(axis=1) if len(rows) else [])
         why = (
-            f"kept on {self.cheapest}: its probability is at least {threshold:.3g}",
-            f"escalated: the probability of {self.cheapest} is below {threshold:.3g}",
+            (f"escalated: no budget is kept back at lam {lam:g}",) * 2
+            if threshold == np.inf
+            else (
+                f"kept on {self.cheapest}: its probability is at least {threshold:.3g}",
+                f"escalated: the probability of {self.cheapest} is below {threshold:.3g}",
+            )
         )
         return Decided(
             tuple(Plan((self.arms[place],)) for place in chosen.tolist()),

@@ -1,9 +1,12 @@
 import numpy as np
 import pytest
 
-from arms.errors import LabelsError
+from arms.errors import LabelsError, RouterError
+from router.artifact import RouterRecord, write_router
+from router.policies.static import StaticPolicy
 from tests.training.tables import make_table
 from training.bandit import Outcomes, estimate_outcomes, simulate_log
+from training.learn_log import learn_from_log
 from training.outcome_log import read_outcomes
 from training.policy_settings import BanditSettings
 
@@ -133,3 +136,10 @@ def test_logs_that_cannot_be_used(tmp_path, name, text, told):
         path.write_text(text, encoding="utf-8")
     with pytest.raises(LabelsError, match=told):
         read_outcomes(path, ARMS)
+
+
+@pytest.mark.parametrize("name", ["", " ", "../evil", "a/b", ".hidden"])
+def test_names_that_are_no_plain_ones_are_refused_before_anything_is_read(tmp_path, name):
+    write_router(tmp_path / "r", RouterRecord(("a",), "x"), [StaticPolicy("x", ("a",), "a")])
+    with pytest.raises(RouterError, match="a policy's name begins with"):
+        learn_from_log(tmp_path / "r", tmp_path / "absent.csv", name)
