@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -65,7 +68,19 @@ def fit_fold(shop: Workshop, rows: FoldRows, per_lam: bool = True) -> Fitted:
     if per_lam and shop.settings.encoder_mode == "frozen":
         lams = shop.settings.lams
         heads[PER_LAM] = fitting.fit_frozen(shop, lams, rows.train, rows.validation)
-    return fit_policies(shop, heads, rows.train, rows.validation, rows.seen)
+    with _silent_learners():
+        return fit_policies(shop, heads, rows.train, rows.validation, rows.seen)
+
+
+@contextmanager
+def _silent_learners() -> Iterator[None]:
+    logger = logging.getLogger("training.learners")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def fit_policies(
