@@ -468,7 +468,7 @@ print(queries.num_rows, queries.column_names)
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines() == [
         "44310 ['dataset', 'query_id', 'split', 'arm', 'status', 'nDCG@5']",
-        "['full'] 44310 ['labels', 'queries', 'best_arms']",
+        "['full'] 44310 ['labels', 'queries', 'best_arms', 'runs']",
         "6330 ['dataset', 'query_id', 'split', 'text_group']",
     ]
     shown = subprocess.run(
