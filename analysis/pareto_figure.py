@@ -115,6 +115,12 @@ def _router_colour(policy: str, router: str, routers: list[str]) -> str:
     return colours[others.index(policy) % len(colours)]
 
 
+def _router_marker(policy: str, router: str, routers: list[str]) -> str:
+    """Each colour's next marker, so that no two routers look alike before there are 21."""
+    place = [name for name in routers if name != router].index(policy)
+    return ("^", "v", "P", "X", "<", ">", "p")[place // 3 % 7]
+
+
 def _look(policy: str, router: str, routers: list[str], own: list[ParetoPoint]) -> dict[str, Any]:
     role = role_of(policy)
     if role == "static":
@@ -131,7 +137,7 @@ def _look(policy: str, router: str, routers: list[str], own: list[ParetoPoint]) 
         colour = _router_colour(policy, router, routers)
         main = policy == router
         return {
-            "marker": "o" if main else "^",
+            "marker": "o" if main else _router_marker(policy, router, routers),
             "color": colour,
             "lw": 2.2 if main else 1.2,
             "ms": 6 if main else 5,
