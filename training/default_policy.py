@@ -10,7 +10,6 @@ import numpy as np
 from arms.errors import SettingsError
 from arms.reward import FloatArray
 from router.policy import Policy
-from training.baselines import Columns
 from training.deciding import (
     PER_LAM,
     PER_LAM_LORA,
@@ -18,10 +17,10 @@ from training.deciding import (
     Fitted,
     Overheads,
     already_known,
-    answering_columns,
 )
 from training.fitting import Rows, Workshop
 from training.learners import LEARNERS, learners_of
+from training.plan_outcomes import plan_outcomes, plan_rewards
 from training.settings import TrainingSettings
 
 AUTO = "auto"
@@ -82,16 +81,12 @@ def typical_ms(overhead_ms: FloatArray) -> float:
 
 def validation_reward(shop: Workshop, policy: Policy, rows: Rows, overhead_ms: FloatArray) -> float:
     """Mean reward on ``rows`` over the settings' λ, the typical overhead charged."""
-    table = shop.action.rows(rows)
-    total_ms = np.where(table.competes, table.latency_ms, 0.0).sum(axis=1)
-    share = np.divide(
-        typical_ms(overhead_ms), total_ms, out=np.zeros(len(rows)), where=total_ms > 0
-    )
-    known, places, found = already_known(shop, policy, rows), np.arange(len(rows)), []
+    table, every = shop.action.rows(rows), shop.every.rows(rows)
+    known, charged, found = already_known(shop, policy, rows), typical_ms(overhead_ms), []
     for lam in shop.settings.lams:
         decided = policy.decide(table.texts.tolist(), lam, table.competes, **known)
-        columns: Columns = answering_columns(decided.plans, table.arms)
-        found.append(float((table.rewards(lam)[places, columns] - lam * share).mean()))
+        outcomes = plan_outcomes(decided.plans, every, charged)
+        found.append(float(plan_rewards(outcomes, table, lam).mean()))
     return float(np.mean(found))
 
 

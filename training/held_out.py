@@ -23,6 +23,8 @@ _ENOUGH_QUERIES = 20
 def held_out_metrics(table: RoutingTable, chosen: NDArray[np.intp], lam: float) -> dict[str, Any]:
     """Mean reward, regret, quality and latency over comparable queries, and shares per arm.
 
+    They are those of the answering arm: overhead and probes, which reports count, are left out.
+
     ``collapsed`` is True where at least 95 % of the queries go to one arm and the oracle over the
     same arms sends fewer there: the router has stopped choosing. Without a comparable query, only
     ``queries`` (0) is there.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -161,16 +160,3 @@ def _check_trainable(table: RouteTable) -> None:
             "a router needs training queries of at least two routes, got "
             f"{', '.join(known) or 'no training query'}"
         )
-
-
-def route_counts(table: RouteTable) -> Mapping[str, Mapping[str, int]]:
-    """Split → route → queries that need it."""
-    return {
-        split: Counter(
-            {
-                route: int(table.needed[table.splits == split, column].sum())
-                for column, route in enumerate(table.routes)
-            }
-        )
-        for split in SPLITS
-    }
