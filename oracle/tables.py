@@ -116,6 +116,24 @@ def write_table(path: Path, table: pa.Table | Iterable[pa.Table], schema: pa.Sch
             writer.write_table(one.select(schema.names).cast(schema))
 
 
+def write_small_table(path: Path, table: pa.Table) -> None:
+    """Write one table in as few bytes as parquet allows, atomically; slower than the usual way.
+
+    Splitting the bytes of floating-point numbers before they are compressed saves a third.
+    """
+    split = [field.name for field in table.schema if pa.types.is_floating(field.type)]
+    with atomic_file(path) as temporary:
+        pq.write_table(
+            table,
+            temporary,
+            compression="zstd",
+            compression_level=19,
+            use_dictionary=[name for name in table.column_names if name not in split],
+            column_encoding={name: "BYTE_STREAM_SPLIT" for name in split},
+            write_page_checksum=True,
+        )
+
+
 def damage_of(path: Path) -> str | None:
     """Return what is wrong with a table's file; None where every page of it can be read.
 

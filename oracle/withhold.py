@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal
@@ -15,30 +15,59 @@ from arms.atomic import write_json
 from arms.errors import LabelsError
 from oracle.labels import MANIFEST, Labels, read_manifest
 from oracle.split import QueryKey, is_text_group, text_group
-from oracle.tables import write_table
+from oracle.tables import write_small_table, write_table
 
-_LEFT_OUT = ("text", "runs", "latency_samples", "failures", "best_arms")
+_LEFT_OUT = ("latency_samples", "failures", "best_arms")
+_SMALL = pa.float32()
+"""Of scores in rankings: half the bytes, and the order of a list is in its ranks."""
 OPAQUE_GROUPS = "text_group"
 """Stands among a manifest's ``withheld`` where text groups are numbers instead of hashes."""
 
 
-def export_without_text(labels_folder: Path, target: Path) -> None:
+def export_without_text(
+    labels_folder: Path, target: Path, rankings_of: Sequence[str] = (), depth: int = 10
+) -> None:
     """Copy complete labels to ``target`` without text; existing files there are replaced.
 
     Query ids, splits, text groups, statuses, qualities and latencies stay. Texts and failure
     messages (which may quote a text) go; rankings, single samples and derived best arms go too,
     for size. The manifest lists what is ``withheld``.
 
+    Args:
+        labels_folder: what to copy.
+        target: created if absent.
+        rankings_of: arms whose rankings stay, so that policies that look at results can be trained.
+        depth: documents of each ranking that stay; scores are kept in single precision.
+
     Raises:
-        LabelsError: the labels are absent or incomplete.
+        LabelsError: the labels are absent or incomplete, or have no ranking of such an arm.
     """
     manifest = read_manifest(labels_folder)
+    rankings = _rankings(labels_folder, rankings_of, depth) if rankings_of else None
+    target.mkdir(parents=True, exist_ok=True)
     (target / MANIFEST).unlink(missing_ok=True)
     labels = pq.read_table(labels_folder / "labels.parquet")
     write_table(target / "labels.parquet", labels, labels.schema)
     kept = withhold_texts(pq.read_table(labels_folder / "queries.parquet"), "hash")
     write_table(target / "queries.parquet", kept, kept.schema)
-    write_json(target / MANIFEST, {**manifest, "withheld": list(_LEFT_OUT)})
+    runs = "runs"
+    (target / "runs.parquet").unlink(missing_ok=True)
+    if rankings is not None:
+        write_small_table(target / "runs.parquet", rankings)
+        runs = f"runs of other arms than {', '.join(rankings_of)}, and below rank {depth}"
+    write_json(target / MANIFEST, {**manifest, "withheld": ["text", runs, *_LEFT_OUT]})
+
+
+def _rankings(labels_folder: Path, arms: Sequence[str], depth: int) -> pa.Table:
+    path = labels_folder / "runs.parquet"
+    if not path.is_file():
+        raise LabelsError(f"{labels_folder} has no runs.parquet, so no rankings can be kept")
+    held = pq.read_table(path, filters=[("arm", "in", list(arms)), ("rank", "<=", depth)])
+    absent = sorted(set(arms) - set(held["arm"].unique().to_pylist()))
+    if absent:
+        raise LabelsError(f"{path} has no ranking of {', '.join(absent)}")
+    place = held.column_names.index("score")
+    return held.set_column(place, "score", held["score"].cast(_SMALL))
 
 
 def withhold_texts(queries: pa.Table, mode: Literal["keep", "omit", "hash"]) -> pa.Table:

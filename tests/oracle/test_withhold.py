@@ -2,6 +2,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from arms.errors import LabelsError
@@ -79,3 +80,20 @@ def test_incomplete_labels_are_refused(labels_folder, tmp_path):
     with pytest.raises(LabelsError, match="absent or unfinished"):
         export_without_text(labels_folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_rankings_stay_where_asked_for(labels_folder, tmp_path):
+    target = tmp_path / "out"
+    export_without_text(labels_folder, target, rankings_of=["fake"], depth=2)
+    full = pq.read_table(labels_folder / "runs.parquet", filters=[("rank", "<=", 2)])
+    kept = pq.read_table(target / "runs.parquet")
+    assert 0 < kept.num_rows == full.num_rows
+    same = [name for name in full.column_names if name != "score"]
+    assert kept.select(same).equals(full.select(same))
+    assert np.allclose(kept["score"].to_numpy(), full["score"].to_numpy(), rtol=1e-6)
+    withheld = json.loads((target / "manifest.json").read_text())["withheld"]
+    assert "runs of other arms than fake, and below rank 2" in withheld
+    export_without_text(labels_folder, target)
+    assert not (target / "runs.parquet").exists()
+    with pytest.raises(LabelsError, match="no ranking of other"):
+        export_without_text(labels_folder, target, rankings_of=["fake", "other"])
