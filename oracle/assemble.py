@@ -182,6 +182,7 @@ def _run_tables(found: Sequence[Collected]) -> Iterator[pa.Table]:
                 "rank": joined["rank"],
                 "doc_id": joined["doc_id"],
                 "score": joined["score"],
+                "grade": joined["grade"],
             }
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +44,8 @@ class Collected:
     stated: dict[str, int] = field(default_factory=dict)
     """Arm → queries whose latency was stated, not measured."""
     runs: list[pa.Table] = field(default_factory=list)
-    """Per arm with a ranking: ``query`` (position), ``arm`` (column), ``rank, doc_id, score``."""
+    """Per arm with a ranking: ``query`` (position), ``arm`` (column), ``rank, doc_id, score,
+    grade``."""
     samples: list[tuple[int, int, list[float]]] = field(default_factory=list)
     """(query, arm, milliseconds per repeat), ordered by query, then arm."""
     failures: list[tuple[int, int, str, str, str]] = field(default_factory=list)
@@ -136,7 +137,8 @@ def _add_rankings(
         if one["status"] in _FAILED:
             found.failures.append((row, column, "ranking", one["status"], one["message"]))
     _add_quality(found, column, table, measures)
-    found.runs.append(_flat_runs(table, column))
+    qrels = found.dataset.qrels
+    found.runs.append(_flat_runs(table, column, [qrels[one] for one in found.query_ids]))
 
 
 def _add_quality(found: Collected, column: int, table: pa.Table, measures: Sequence[str]) -> None:
@@ -154,18 +156,27 @@ def _add_quality(found: Collected, column: int, table: pa.Table, measures: Seque
             found.quality[measure][row_of[query_id], column] = value
 
 
-def _flat_runs(table: pa.Table, column: int) -> pa.Table:
+def _flat_runs(table: pa.Table, column: int, judged: Sequence[Mapping[str, int]]) -> pa.Table:
+    """One row per query and document; ``judged`` holds each query's grades, unjudged ones are 0."""
     lists = table["doc_ids"].combine_chunks()
     lengths = np.diff(lists.offsets.to_numpy())
     queries = np.repeat(np.arange(len(lengths)), lengths)
     starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    doc_ids = lists.flatten()
     return pa.table(
         {
             "query": queries,
             "arm": np.full(len(queries), column),
             "rank": np.arange(len(queries)) - starts + 1,
-            "doc_id": lists.flatten(),
+            "doc_id": doc_ids,
             "score": table["scores"].combine_chunks().flatten(),
+            "grade": pa.array(
+                [
+                    int(judged[query].get(doc_id, 0))
+                    for query, doc_id in zip(queries.tolist(), doc_ids.to_pylist(), strict=True)
+                ],
+                pa.int32(),
+            ),
         }
     )
 

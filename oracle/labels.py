@@ -8,7 +8,8 @@ A labels folder holds (DESIGN: "Files on disk"):
 ``queries.parquet``          ``dataset, query_id, split, text_group``, unless withheld ``text``, and
                              of the relevant pages, for reports alone, ``visual_density`` (null
                              where unknown) and ``page_kind`` (empty where unknown)
-``runs.parquet``             ``dataset, query_id, arm, rank, doc_id, score`` (rank from 1)
+``runs.parquet``             ``dataset, query_id, arm, rank, doc_id, score, grade`` (rank from 1;
+                             grade as judged, 0 where unjudged, null where unknown)
 ``latency_samples.parquet``  ``dataset, query_id, arm, repeat, latency_ms``
 ``manifest.json``            written last: its presence means that the labels are complete
 """

@@ -29,8 +29,11 @@ RUN_SCHEMA = pa.schema(
         ("rank", pa.int32()),
         ("doc_id", pa.string()),
         ("score", pa.float64()),
+        ("grade", pa.int32()),
     ]
 )
+GRADE = "grade"
+"""Of ``runs.parquet``; rankings of before 0.2 don't have it."""
 SAMPLE_SCHEMA = pa.schema(
     [
         ("dataset", pa.string()),

@@ -101,7 +101,7 @@ def import_trec(
         options,
         "trec",
         files,
-        _runs(options.dataset or source.qrels.stem, runs, sorted(kept), source.k),
+        _runs(options.dataset or source.qrels.stem, runs, qrels, sorted(kept), source.k),
     )
 
 
@@ -265,11 +265,15 @@ def _texts(path: Path, names: Sequence[str], problems: Problems) -> np.ndarray:
 
 
 def _runs(
-    dataset: str, runs: Mapping[str, Mapping[str, Ranking]], names: Sequence[str], k: int
+    dataset: str,
+    runs: Mapping[str, Mapping[str, Ranking]],
+    qrels: Qrels,
+    names: Sequence[str],
+    k: int,
 ) -> pa.Table:
     """``runs.parquet``: by query id, arm, rank."""
     rows = [
-        (dataset, name, arm, rank, doc_id, score)
+        (dataset, name, arm, rank, doc_id, score, int(qrels[name].get(doc_id, 0)))
         for name in names
         for arm, run in runs.items()
         for rank, (doc_id, score) in enumerate(

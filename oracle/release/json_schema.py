@@ -36,6 +36,7 @@ _NULLABLE = (
     "best_arm",
     "reward",
     "visual_density",
+    "grade",
 )
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from oracle.tables import (
     BEST_ARM_SCHEMA,
+    GRADE,
     PAGE_FIELDS,
     QUERY_SCHEMA,
     RUN_SCHEMA,
@@ -67,6 +68,8 @@ DESCRIPTIONS = {
     "rank": "place in the ranking, from 1",
     "doc_id": "document of the collection",
     "score": "the arm's own score of the document",
+    "grade": "relevance of the document as judged; 0 where it isn't judged, null where unknown; "
+    "gold information. The sum of grade / log2(1 + rank) over the first k ranks is DCG@k",
     "repeat": "number of the timing, from 0",
     "lam": "λ, the weight of latency in the reward, from 0 to 1",
     "arm_set": "router: the arms a router may choose; pipelines: all that were run",
@@ -83,19 +86,21 @@ def description_of(column: str) -> str:
 
 
 def table_schemas(
-    measures: Sequence[str], with_text: bool, with_pages: bool
+    measures: Sequence[str], with_text: bool, with_pages: bool, with_grades: bool
 ) -> dict[str, pa.Schema]:
     """Return the Arrow schema of every table of a release, columns in order.
 
-    ``with_pages``: whether the labels say what the relevant pages are like.
+    ``with_pages``: whether the labels say what the relevant pages are like; ``with_grades``:
+    whether rankings say how each document was judged.
     """
     queries = QUERY_SCHEMA if with_text else QUERY_SCHEMA.remove(QUERY_SCHEMA.names.index("text"))
     if with_pages:
         queries = pa.schema([*queries, *PAGE_FIELDS])
+    runs = RUN_SCHEMA if with_grades else RUN_SCHEMA.remove(RUN_SCHEMA.names.index(GRADE))
     return {
         "labels": label_schema(measures),
         "queries": queries,
         "best_arms": BEST_ARM_SCHEMA,
-        "runs": RUN_SCHEMA,
+        "runs": runs,
         "latency_samples": SAMPLE_SCHEMA,
     }

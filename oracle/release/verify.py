@@ -239,7 +239,12 @@ def _read_manifest(folder: Path, sound: set[str]) -> tuple[dict[str, Any] | None
 def _content_faults(folder: Path, sound: set[str], manifest: Mapping[str, Any]) -> list[Fault]:
     pipelines, measures = manifest["pipelines"], manifest["measures"]
     release = manifest["release"]
-    schemas = table_schemas(measures, release.get("text") == "keep", release.get("pages") is True)
+    schemas = table_schemas(
+        measures,
+        with_text=release.get("text") == "keep",
+        with_pages=release.get("pages") is True,
+        with_grades=release.get("grades") is True,
+    )
     faults: list[Fault] = []
     tables: dict[str, pa.Table] = {}
     for name in TABLES:

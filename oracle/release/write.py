@@ -32,7 +32,7 @@ from oracle.release.licences import Licence
 from oracle.release.statistics import arm_statistics, dataset_statistics
 from oracle.release.verify import verify_release
 from oracle.settings import OracleSettings
-from oracle.tables import PAGE_FIELDS, write_table
+from oracle.tables import GRADE, PAGE_FIELDS, write_table
 from oracle.withhold import OPAQUE_GROUPS, withhold_texts, without_paths
 
 
@@ -78,11 +78,12 @@ def release_labels(
     lams = tuple(labels.manifest.get("lams") or OracleSettings().lams)
     tables = _tables(labels_folder, labels, text, lams, with_runs)
     with_pages = all(field.name in tables["queries"].column_names for field in PAGE_FIELDS)
-    known = table_schemas(tuple(labels.quality), text == "keep", with_pages)
+    with_grades = "runs" in tables and GRADE in tables["runs"].column_names
+    known = table_schemas(tuple(labels.quality), text == "keep", with_pages, with_grades)
     schemas = {table: schema for table, schema in known.items() if table in tables}
     rows = {table: len(content) for table, content in tables.items()}
     manifest = _manifest(labels, text, licence, rows, with_runs)
-    manifest["release"]["pages"] = with_pages
+    manifest["release"] |= {"pages": with_pages, "grades": with_grades}
     with atomic_folder(target) as folder:
         for table, content in tables.items():
             write_table(

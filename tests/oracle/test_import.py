@@ -484,7 +484,9 @@ def test_trec_runs_come_in(trec, tmp_path):
     runs = pq.read_table(tmp_path / "labels" / "runs.parquet").to_pylist()
     assert runs[0] == {
         "dataset": "qrels", "query_id": "q1", "arm": "a", "rank": 1, "doc_id": "d1", "score": 9.0,
+        "grade": 1,
     }  # fmt: skip
+    assert [one["grade"] for one in runs] == [1, 0, 0, 0, 1, 1, 1]
     assert dropped(tmp_path / "labels") == [("4", "", "unjudged")]
 
 

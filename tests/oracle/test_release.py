@@ -127,6 +127,35 @@ def test_a_release_is_a_labels_folder(labels_folder, sound):
     assert verify_release(again) == []
 
 
+@pytest.mark.parametrize("graded", [True, False])
+def test_rankings_are_released_with_their_grades_where_they_have_them(
+    labels_folder, tmp_path, graded
+):
+    labels = Path(shutil.copytree(labels_folder, tmp_path / "labels"))
+    queries = pq.read_table(labels / "queries.parquet").select(["dataset", "query_id"]).to_pylist()
+    rows = [
+        {**query, "arm": read_labels(labels).pipelines[0], "rank": rank, "doc_id": f"d{rank}"}
+        | {"score": 1.0 / rank}
+        | ({"grade": grade} if graded else {})
+        for query in queries
+        for rank, grade in ((1, 0), (2, 2), (3, None))
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), labels / "runs.parquet")
+    release_labels(labels, tmp_path / "out", LICENCE)
+    assert verify_release(tmp_path / "out") == []
+    released = pq.read_table(tmp_path / "out" / "runs.parquet")
+    assert (released.column_names[6:] == ["grade"]) is graded
+    described = json.loads((tmp_path / "out" / "schema.json").read_text())["$defs"]["runs"]
+    assert described["properties"].get("grade", {}).get("type") == (
+        ["integer", "null"] if graded else None
+    )
+    if graded:
+        assert released["grade"].to_pylist()[:3] == [0, 2, None]
+        edit_table(tmp_path / "out" / "runs.parquet", lambda one: one.drop_columns(["grade"]))
+        sign(tmp_path / "out")
+        assert any("grade" in fault for fault in faults_of(tmp_path / "out"))
+
+
 def test_text_leaves_only_where_asked(labels_folder, tmp_path):
     texts = {
         (dataset, query_id): text

@@ -236,6 +236,31 @@ def test_an_arm_that_fails_while_timed_has_a_ranking_and_no_quality(suite, folde
     )
 
 
+def test_grades_tell_the_quality_and_come_without_ranking_again(suite, folders, monkeypatch):
+    oracle(suite, folders)
+    path = folders[1] / "runs.parquet"
+    runs, whole = pq.read_table(path), path.read_bytes()
+    qrels = {one.name: one.qrels for one in suite}
+    gain = {}
+    for row in runs.to_pylist():
+        judged = qrels[row["dataset"]][row["query_id"]]
+        assert row["grade"] == judged.get(row["doc_id"], 0)
+        key = (row["dataset"], row["query_id"], row["arm"])
+        gain[key] = gain.get(key, 0.0) + row["grade"] / np.log2(1 + row["rank"])
+    assert len({one > 0 for one in gain.values()}) == 2
+    for row in pq.read_table(folders[1] / "labels.parquet").to_pylist():
+        if row["status"] == "ok":
+            grades = sorted(qrels[row["dataset"]][row["query_id"]].values(), reverse=True)[:5]
+            ideal = sum(grade / np.log2(2 + place) for place, grade in enumerate(grades))
+            found = gain[row["dataset"], row["query_id"], row["arm"]]
+            assert row["nDCG@5"] == pytest.approx(found / ideal)
+    pq.write_table(runs.drop_columns(["grade"]), path)  # as before there were grades
+    monkeypatch.setattr(runner, "run_unit", None)
+    assert oracle(suite, folders)
+    assert path.read_bytes() == whole
+    assert not oracle(suite, folders)
+
+
 def test_units_may_be_run_in_any_order_and_twice(suite, folders, tmp_path):
     oracle(suite, folders)
     job = OracleJob(tuple(suite), ARMS, folders[0], tmp_path / "other", QUICK, 42)
