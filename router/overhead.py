@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from router.policy import Policy, Probed
+from router.policy import Known, Policy, Probed
 
 
 def measure_overheads(
@@ -37,7 +37,7 @@ def measure_overheads(
         policy.prepare(lams[name])
         for turn in range(warm_up):
             row = turn % len(queries)
-            policy.decide([queries[row]], lams[name], probed=found[name][row])
+            policy.decide([queries[row]], lams[name], found[name][row])
     random, names = np.random.default_rng(seed), list(policies)
     samples_ms = {name: np.empty((repeats, len(queries))) for name in names}
     for repeat in range(repeats):
@@ -45,7 +45,7 @@ def measure_overheads(
             for place in random.permutation(len(names)):
                 name = names[place]
                 begin = time.perf_counter_ns()
-                policies[name].decide([query], lams[name], probed=found[name][row])
+                policies[name].decide([query], lams[name], found[name][row])
                 samples_ms[name][repeat, row] = (time.perf_counter_ns() - begin) / 1e6
     return {name: np.asarray(np.median(taken, axis=0)) for name, taken in samples_ms.items()}
 
@@ -63,7 +63,10 @@ def measure_overhead(
     return measure_overheads(alone, queries, lam, repeats, warm_up, {"": probed})[""]
 
 
-def _by_query(probed: Probed | None, queries: int) -> list[Probed | None]:
+def _by_query(probed: Probed | None, queries: int) -> list[Known]:
     if probed is None:
-        return [None] * queries
-    return [{arm: [rankings[row]] for arm, rankings in probed.items()} for row in range(queries)]
+        return [Known()] * queries
+    return [
+        Known(probed={arm: [rankings[row]] for arm, rankings in probed.items()})
+        for row in range(queries)
+    ]

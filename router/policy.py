@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,30 @@ from numpy.typing import NDArray
 from arms.records import Ranking
 from arms.reward import BoolArray, FloatArray, check_lam
 
+if TYPE_CHECKING:
+    from router.frozen_queries import FrozenQueries
+
 Embeddings = NDArray[np.float32]
 """(queries, d) vectors of a frozen encoder."""
 Probed = Mapping[str, Sequence[Ranking]]
 """Arm that was run before deciding → one ranking per query."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What a caller knows about n queries beside their text; any part may be missing."""
+
+    embeddings: Embeddings | None = None
+    """(n, d) of :meth:`Policy.frozen_encoder`, as :meth:`Policy.embed` gives them."""
+    probed: Probed | None = None
+    """What the policy's probes found; an arm that the dataset lacks is absent."""
+    competes: BoolArray | None = None
+    """(n, A) arms that may answer; None: all."""
+    preference: FloatArray | None = None
+    """(A,) what to prefer where a policy gives every arm that may answer 0."""
+
+
+NOTHING = Known()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +87,8 @@ class Policy(ABC):
     """The λ it was trained for, ascending; None when it takes any λ."""
     device: str = "cpu"
     """Where its encoder runs, if it has one; set it before the first call."""
+    queries: FrozenQueries | None = None
+    """The frozen encoder whose query vectors it reads, if it reads any."""
     probes: tuple[str, ...] = ()
     """Arms that are run on every query before deciding; their latency counts in full."""
     probe_depth: int = 0
@@ -74,53 +96,38 @@ class Policy(ABC):
 
     @abstractmethod
     def probabilities(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
+        self, queries: Sequence[str], lam: float, known: Known = NOTHING
     ) -> FloatArray:
         """(len(queries), len(arms)) rows that sum to 1. ``lam`` is one of ``lams`` where given.
 
-        ``embeddings`` are those of :meth:`frozen_encoder`, where the caller has them already.
-        ``probed`` holds what the ``probes`` found; an arm that the dataset lacks is absent.
+        Of ``known`` only the query vectors and what was probed count: no arm is ruled out yet.
         """
 
-    def decide(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        competes: BoolArray | None = None,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
-        preference: FloatArray | None = None,
-    ) -> Decided:
+    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
         """Choose a plan for each query: here the one arm with the greatest probability.
 
-        Ties go to the earlier arm.
-
-        Args:
-            queries: texts.
-            lam: as for :meth:`probabilities`, like ``embeddings`` and ``probed``.
-            competes: (n, A) arms that may answer; None: all.
-            embeddings: see :meth:`probabilities`.
-            probed: see :meth:`probabilities`.
-            preference: (A,) what to prefer where the policy gives every allowed arm 0.
+        Ties go to the earlier arm; ``lam`` as for :meth:`probabilities`.
         """
-        rows = masked(self.probabilities(queries, lam, embeddings, probed), competes, preference)
+        rows = masked(self.probabilities(queries, lam, known), known)
         chosen = rows.argmax(axis=1).tolist() if len(rows) else []
         return Decided(tuple(Plan((self.arms[column],)) for column in chosen), rows)
 
     def frozen_encoder(self) -> str | None:
         """Return the revision of the frozen encoder whose query vectors it reads, if it does."""
-        return None
+        return None if self.queries is None else self.queries.resolved.revision
 
     def embed(self, queries: Sequence[str], lam: float) -> Embeddings | None:
         """(n, d) vectors of :meth:`frozen_encoder`, as :meth:`decide` takes them; None without.
 
         A caller who asks at several λ, or has another use for them, embeds once.
         """
-        return None
+        return None if self.queries is None else self.queries.embed(queries, self.device)
+
+    def with_vectors(self, queries: Sequence[str], lam: float, known: Known) -> Known:
+        """Return ``known`` with the query vectors that it lacks, where the policy reads any."""
+        if known.embeddings is not None:
+            return known
+        return replace(known, embeddings=self.embed(queries, lam))
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -146,15 +153,14 @@ class Policy(ABC):
         return min(self.lams, key=lambda trained: (round(abs(trained - value), 12), trained))
 
 
-def masked(
-    rows: FloatArray, competes: BoolArray | None, preference: FloatArray | None = None
-) -> FloatArray:
+def masked(rows: FloatArray, known: Known) -> FloatArray:
     """(n, A) probabilities with 0 where an arm may not answer, renormalised to sum to 1.
 
     A row without any mass on the arms that may gives all to the one with the greatest
     ``preference`` (A,), ties to the earlier: a policy that knows only forbidden arms falls back on
     what held-out labels say. Without a preference that is the first arm allowed.
     """
+    competes, preference = known.competes, known.preference
     if competes is None:
         return rows
     kept = np.where(competes, rows, 0.0)

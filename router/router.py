@@ -27,7 +27,7 @@ from router.choice import (
 )
 from router.opening import OpenArms
 from router.policies import load_policy
-from router.policy import Policy
+from router.policy import Known, Policy
 from router.running import Probing, answer, probe
 from router.wishes import lam_for_latency, lam_for_quality
 
@@ -217,13 +217,12 @@ class Router:
             begin += time.perf_counter_ns() - paused  # probing, opening included, isn't deciding
         everything = len(allowed) == len(self.arms)
         competes = None if everything else self._mask(allowed)
-        decided = chooser.decide(
-            queries,
-            used,
+        known = Known(
             competes=None if competes is None else np.tile(competes, (len(queries), 1)),
             probed=probed.cut(chooser.probe_depth) if chooser.probes else None,
             preference=None if competes is None else self._preference(used),
         )
+        decided = chooser.decide(queries, used, known)
         rows = decided.probabilities
         rows = (rows if competes is None else rows[:, competes]).tolist()
         overhead_ms = (time.perf_counter_ns() - begin) / 1e6

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +14,7 @@ from router.artifact import RouterRecord, policy_folder, read_router, update_rec
 from router.calibration import Calibration
 from router.overhead import measure_overhead
 from router.policies import load_policy
-from router.policy import Policy
+from router.policy import Known, Policy
 from training.calibrating import POINTS, HeldOut, calibrate_policy, realised_by
 from training.labels_hash import labels_hash
 from training.probed import RecordedRuns
@@ -73,10 +71,8 @@ def calibrate_router(
 
 def open_held_out(
     policy: Policy, labels_folder: Path, split: str, texts: Texts | None = None
-) -> tuple[HeldOut, dict[str, Any]]:
-    """Return the comparable queries of ``split``, and what is the same at every λ.
-
-    The latter is for :meth:`Policy.decide`: the query vectors, and what its probes found.
+) -> tuple[HeldOut, Known]:
+    """Return the comparable queries of ``split``, and what is known of them at every λ.
 
     Raises:
         LabelsError: the policy probes, and the labels hold no rankings; or they hold no texts.
@@ -102,17 +98,16 @@ def open_held_out(
         probed = runs.probed(policy.probes, rows, every, policy.probe_depth)
     frozen = policy.frozen_encoder() is not None and len(rows) > 0
     embeddings = policy.embed(held_out.action.texts.tolist(), 0.0) if frozen else None
-    return held_out, {"embeddings": embeddings, "probed": probed}
+    known = Known(embeddings=embeddings, probed=probed, competes=held_out.action.competes)
+    return held_out, known
 
 
-def _overhead_ms(
-    record: RouterRecord, policy: Policy, table: RoutingTable, known: Mapping[str, Any]
-) -> float:
+def _overhead_ms(record: RouterRecord, policy: Policy, table: RoutingTable, known: Known) -> float:
     """The overhead that training measured, or else the median over some held-out queries."""
     recorded = record.overhead_ms.get(policy.name)
     if recorded is not None or not len(table):
         return recorded or 0.0
-    probed = known["probed"]
+    probed = known.probed
     cut = None if probed is None else {arm: one[:_TIMED_QUERIES] for arm, one in probed.items()}
     timed = measure_overhead(
         policy,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from arms.errors import LabelsError
 from arms.progress import Task
 from arms.reward import FloatArray
 from router.calibration import CalibratedPoint, Calibration, Measured
-from router.policy import Policy
+from router.policy import Known, Policy
 from training.plan_outcomes import PlanOutcomes, plan_outcomes
 from training.table import RoutingTable
 
@@ -38,14 +37,12 @@ class HeldOut:
     labels_hash: str
 
 
-def realised_by(
-    policy: Policy, held_out: HeldOut, overhead_ms: float, known: Mapping[str, Any]
-) -> Realised:
-    """Return what ``policy`` comes to at a λ; ``known`` goes to :meth:`Policy.decide` as it is."""
+def realised_by(policy: Policy, held_out: HeldOut, overhead_ms: float, known: Known) -> Realised:
+    """Return what ``policy`` comes to at a λ; ``known`` is about those queries."""
     action = held_out.action
 
     def realised(lam: float) -> PlanOutcomes:
-        decided = policy.decide(action.texts.tolist(), lam, action.competes, **known)
+        decided = policy.decide(action.texts.tolist(), lam, known)
         return plan_outcomes(decided.plans, held_out.every, overhead_ms)
 
     return realised

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arms.reward import FloatArray
 from router.overhead import measure_overheads
-from router.policy import Plan, Policy, Probed
+from router.policy import Known, Plan, Policy, Probed
 from training.baselines import Columns, same_mix
 from training.decision_table import DecisionTable
 from training.fitting import BestStatic, Rows, Workshop
@@ -69,7 +68,7 @@ def add_decisions(
     for name, policy in fitted.learned.items():
         known = already_known(shop, policy, rows)
         for lam in policy.lams or shop.settings.lams:
-            decided = policy.decide(action.texts.tolist(), lam, action.competes, **known)
+            decided = policy.decide(action.texts.tolist(), lam, known)
             columns = answering_columns(decided.plans, action.arms)
             decisions.add(
                 name,
@@ -126,13 +125,14 @@ def answering_columns(plans: Sequence[Plan], arms: Sequence[str]) -> Columns:
     return np.array([column_of[plan.answering_arm] for plan in plans], dtype=np.intp)
 
 
-def already_known(shop: Workshop, policy: Policy, rows: Rows) -> dict[str, Any]:
-    """What ``decide`` would otherwise compute again: query vectors, and what probes found."""
+def already_known(shop: Workshop, policy: Policy, rows: Rows) -> Known:
+    """What is known of ``rows``: query vectors, what probes found, which arms compete."""
     same = policy.frozen_encoder() == shop.encoder.resolved.revision and shop.embedded.shape[1] > 0
-    return {
-        "embeddings": shop.embedded[rows] if same else None,
-        "probed": _probed(shop, policy, rows),
-    }
+    return Known(
+        embeddings=shop.embedded[rows] if same else None,
+        probed=_probed(shop, policy, rows),
+        competes=shop.action.competes[rows],
+    )
 
 
 def _probed(shop: Workshop, policy: Policy, rows: Rows) -> Probed | None:

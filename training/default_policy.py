@@ -84,7 +84,7 @@ def validation_reward(shop: Workshop, policy: Policy, rows: Rows, overhead_ms: F
     table, every = shop.action.rows(rows), shop.every.rows(rows)
     known, charged, found = already_known(shop, policy, rows), typical_ms(overhead_ms), []
     for lam in shop.settings.lams:
-        decided = policy.decide(table.texts.tolist(), lam, table.competes, **known)
+        decided = policy.decide(table.texts.tolist(), lam, known)
         outcomes = plan_outcomes(decided.plans, every, charged)
         found.append(float(plan_rewards(outcomes, table, lam).mean()))
     return float(np.mean(found))

@@ -28,7 +28,7 @@ from router.policies.files import (
     write_policy_json,
 )
 from router.policies.over_vectors import VectorPolicy
-from router.policy import Decided, Embeddings, Plan, Probed, masked
+from router.policy import NOTHING, Decided, Embeddings, Known, Plan, masked
 
 
 def escalation_threshold(held_out: FloatArray, lam: float) -> float:
@@ -86,25 +86,17 @@ class ArabzadehPolicy(VectorPolicy):
         """Return the classifier's probabilities, the same at every λ."""
         return self.head.probabilities(vectors), None
 
-    def decide(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        competes: BoolArray | None = None,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
-        preference: FloatArray | None = None,
-    ) -> Decided:
+    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
         """Stay or escalate; ties between the other arms go to the earlier one.
 
         Where only the cheapest arm competes a query stays, and where it doesn't, it escalates.
         """
-        rows = self.probabilities(queries, lam, embeddings)
+        rows = self.probabilities(queries, lam, known)
         column = self.arms.index(self.cheapest)
         threshold = escalation_threshold(self.held_out, lam)
         escalates = rows[:, column] < threshold
-        rows = masked(rows, competes, preference)
-        may = np.ones(rows.shape, dtype=bool) if competes is None else competes
+        rows = masked(rows, known)
+        may = np.ones(rows.shape, dtype=bool) if known.competes is None else known.competes
         others = may & (np.arange(len(self.arms)) != column)
         best_other = np.where(others, rows, -1.0).argmax(axis=1) if len(rows) else []
         escalates = (escalates & others.any(axis=1)) | ~may[:, column]

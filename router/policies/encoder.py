@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arms.encoders.resolve import ResolvedEncoder, resolve
-from arms.errors import MissingExtraError, RouterError
+from arms.errors import RouterError
 from arms.reward import FloatArray
-from router.frozen_queries import same_encoder
+from router.frozen_queries import FrozenQueries, same_encoder
 from router.policies.files import (
     ascending_lams,
     lam_folder_name,
@@ -28,7 +28,7 @@ from router.policies.files import (
     write_arrays,
     write_policy_json,
 )
-from router.policy import Embeddings, Policy, Probed
+from router.policy import NOTHING, Known, Policy
 
 if TYPE_CHECKING:
     from router.query_encoder import Dtype, QueryEncoder
@@ -106,12 +106,12 @@ class EncoderPolicy(Policy):
         self.knots = ascending_lams(heads)
         self.lams = None if interpolated else self.knots
         self.interpolated = interpolated
-        self.max_tokens, self.dtype = max_tokens, dtype
         given = query_encoder.resolved if query_encoder else encoder
-        self._resolved = given if isinstance(given, ResolvedEncoder) else resolve(given)
+        resolved = given if isinstance(given, ResolvedEncoder) else resolve(given)
+        self._base = FrozenQueries(resolved, max_tokens, dtype, query_encoder)
         self._heads = {float(lam): head for lam, head in heads.items()}
         self._adapters = {float(lam): Path(path) for lam, path in (adapters or {}).items()}
-        self._base = query_encoder
+        self.queries = None if self._adapters else self._base
         self._adapted: dict[float, QueryEncoder] = {}
         self._lock = threading.Lock()
         self._check()
@@ -139,12 +139,12 @@ class EncoderPolicy(Policy):
     @property
     def encoder_id(self) -> str:
         """The encoder's id, as stored."""
-        return self._resolved.encoder_id
+        return self._base.resolved.encoder_id
 
     @property
     def encoder_revision(self) -> str:
         """The encoder's revision: a commit, or the hash of a local folder's weights."""
-        return self._resolved.revision
+        return self._base.resolved.revision
 
     def prepare(self, lam: float) -> None:
         """Load torch, the encoder and, with LoRA, the adapter of the nearest λ."""
@@ -155,17 +155,14 @@ class EncoderPolicy(Policy):
         return self._encoder_for(self.nearest_lam(lam)).embed(queries)
 
     def probabilities(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
+        self, queries: Sequence[str], lam: float, known: Known = NOTHING
     ) -> FloatArray:
         """(len(queries), len(arms)) rows that sum to 1; one batch through the encoder.
 
-        With adapters, ``embeddings`` are those of :meth:`embed` at the same λ.
+        With adapters, vectors given are those of :meth:`embed` at the same λ.
         """
-        vectors = self.embed(queries, lam) if embeddings is None else embeddings
+        given = known.embeddings
+        vectors = self.embed(queries, lam) if given is None else given
         return self._head(lam).probabilities(vectors)
 
     def _head(self, lam: float) -> LinearHead:
@@ -173,29 +170,20 @@ class EncoderPolicy(Policy):
             return interpolated_head(self._heads, lam)
         return self._heads[self.nearest_lam(lam)]
 
-    def frozen_encoder(self) -> str | None:
-        """Return the encoder's revision; None with adapters, which embed each λ differently."""
-        return None if self._adapters else self.encoder_revision
-
     def _encoder_for(self, trained: float) -> QueryEncoder:
-        ready = self._adapted.get(trained) if self._adapters else self._base
+        ready = self._adapted.get(trained)
         if ready is not None:
             return ready
+        base = self._loaded_base()
+        if not self._adapters:
+            return base
         with self._lock:
-            if self._base is None:
-                self._base = self._load_base()
-            if not self._adapters:
-                return self._base
             if trained not in self._adapted:
-                self._adapted[trained] = self._base.with_adapter(self._adapters[trained])
+                self._adapted[trained] = base.with_adapter(self._adapters[trained])
             return self._adapted[trained]
 
-    def _load_base(self) -> QueryEncoder:
-        try:
-            from router.query_encoder import QueryEncoder
-        except ImportError as error:
-            raise MissingExtraError("torch", "serve") from error
-        base = QueryEncoder(self._resolved, self.max_tokens, self.dtype, self.device)
+    def _loaded_base(self) -> QueryEncoder:
+        base = self._base.load(self.device)
         wanted = next(iter(self._heads.values())).weight.shape[1]
         if base.dim != wanted:
             raise RouterError(
@@ -211,10 +199,7 @@ class EncoderPolicy(Policy):
             "arms": list(self.arms),
             "lams": list(self.knots),
             "interpolated": self.interpolated,
-            "encoder": self.encoder_id,
-            "encoder_revision": self.encoder_revision,
-            "max_tokens": self.max_tokens,
-            "dtype": self.dtype,
+            **self._base.describe(),
             "adapters": bool(self._adapters),
         }
         write_policy_json(folder, self.kind, content)

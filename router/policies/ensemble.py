@@ -10,15 +10,16 @@ Minimizing Contrastive Divergence, 2002).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from arms.errors import RouterError
-from arms.reward import BoolArray, FloatArray
+from arms.reward import FloatArray
 from router.policies.files import ascending_lams, read_policy_json, write_policy_json
-from router.policy import Decided, Embeddings, Plan, Policy, Probed, masked
+from router.policy import NOTHING, Decided, Known, Plan, Policy, masked
 
 Rule = Literal["confidence", "majority", "blend"]
 _FLOOR = 1e-4
@@ -59,26 +60,15 @@ class EnsemblePolicy(Policy):
         if rule == "confidence" and not thresholds:
             raise RouterError(f"ensemble '{name}' needs a threshold for at least one lam")
         self.arms = self.members[0].arms
+        read = {one.frozen_encoder(): one.queries for one in reversed(self.members) if one.queries}
+        self.queries = next(iter(read.values())) if len(read) == 1 else None
+        """That of all members that read query vectors; None where they differ."""
         self.thresholds = {float(lam): value for lam, value in (thresholds or {}).items()}
         trained = [set(one.lams) for one in self.members if one.lams is not None]
         shared = set.intersection(*trained) if trained else None
         if shared is not None and not shared:
             raise RouterError(f"ensemble '{name}' has members without a common lam")
         self.lams = None if shared is None else ascending_lams(shared)
-
-    def frozen_encoder(self) -> str | None:
-        """Return the encoder that all members over vectors share; None where they differ."""
-        encoders = {one.frozen_encoder() for one in self.members} - {None}
-        return encoders.pop() if len(encoders) == 1 else None
-
-    def embed(self, queries: Sequence[str], lam: float) -> Embeddings | None:
-        """(n, d) vectors of the shared encoder, by the first member that has it."""
-        shared = self.frozen_encoder()
-        if shared is None:
-            return None
-        first = next(one for one in self.members if one.frozen_encoder() == shared)
-        first.device = self.device
-        return first.embed(queries, first.nearest_lam(lam))
 
     def prepare(self, lam: float) -> None:
         """Load what the members need."""
@@ -87,48 +77,28 @@ class EnsemblePolicy(Policy):
             one.prepare(one.nearest_lam(lam))
 
     def probabilities(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
+        self, queries: Sequence[str], lam: float, known: Known = NOTHING
     ) -> FloatArray:
         """(len(queries), len(arms)) the answering member's, shares of the votes, or the blend."""
-        return self._rows(queries, lam, None, embeddings, None)
+        unmasked = replace(known, competes=None, preference=None)
+        return self._rows(queries, lam, unmasked)
 
-    def decide(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        competes: BoolArray | None = None,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
-        preference: FloatArray | None = None,
-    ) -> Decided:
+    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
         """Choose among the arms that compete: members vote for none but those."""
-        rows = self._rows(queries, lam, competes, embeddings, preference)
+        rows = self._rows(queries, lam, known)
         chosen = rows.argmax(axis=1).tolist() if len(rows) else []
         return Decided(tuple(Plan((self.arms[column],)) for column in chosen), rows)
 
     def member_rows(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        competes: BoolArray | None = None,
-        embeddings: Embeddings | None = None,
-        preference: FloatArray | None = None,
+        self, queries: Sequence[str], lam: float, known: Known = NOTHING
     ) -> list[FloatArray]:
         """(n, A) of each member; queries are embedded once for all that share an encoder."""
-        shared = self.frozen_encoder()
-        if embeddings is None:
-            embeddings = self.embed(queries, lam)
+        with_vectors = self.with_vectors(queries, lam, known)
+        without = replace(known, embeddings=None)
         rows = []
         for one in self.members:
-            used = one.nearest_lam(lam)
-            vectors = None
-            if shared is not None and one.frozen_encoder() == shared:
-                vectors = embeddings
-            rows.append(masked(one.probabilities(queries, used, vectors), competes, preference))
+            given = with_vectors if self.queries is not None and one.queries else without
+            rows.append(masked(one.probabilities(queries, one.nearest_lam(lam), given), known))
         return rows
 
     def threshold(self, lam: float) -> float:
@@ -136,15 +106,8 @@ class EnsemblePolicy(Policy):
         near = min(self.thresholds, key=lambda known: (round(abs(known - lam), 12), known))
         return self.thresholds[near]
 
-    def _rows(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        competes: BoolArray | None,
-        embeddings: Embeddings | None,
-        preference: FloatArray | None,
-    ) -> FloatArray:
-        return self.combine(self.member_rows(queries, lam, competes, embeddings, preference), lam)
+    def _rows(self, queries: Sequence[str], lam: float, known: Known) -> FloatArray:
+        return self.combine(self.member_rows(queries, lam, known), lam)
 
     def combine(self, rows: Sequence[FloatArray], lam: float) -> FloatArray:
         """(n, A) from the rows (n, A) of each member, in the members' order."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from arms.errors import RouterError
 from arms.reward import BoolArray, FloatArray, reward
 from router.domain import Domain
 from router.policies.files import read_arrays, read_policy_json, write_arrays, write_policy_json
-from router.policy import Decided, Embeddings, Plan, Policy, Probed
+from router.policy import NOTHING, Decided, Embeddings, Known, Plan, Policy
 
 INNER = "inner"
 DOMAIN = "domain.safetensors"
@@ -53,6 +54,7 @@ class GuardedPolicy(Policy):
                 "how far a query lies from its training; guard one that does"
             )
         self.name, self.inner, self.domain = name, inner, domain
+        self.queries = inner.queries
         self.arms, self.lams = inner.arms, inner.lams
         self.probes, self.probe_depth = inner.probes, inner.probe_depth
         if quality.shape != (len(self.arms),) or latency_share.shape != (len(self.arms),):
@@ -60,34 +62,23 @@ class GuardedPolicy(Policy):
         self._quality, self._latency_share = quality, latency_share
 
     def probabilities(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
+        self, queries: Sequence[str], lam: float, known: Known = NOTHING
     ) -> FloatArray:
         """(len(queries), len(arms)); 1 for the fallback arm where a query is foreign."""
-        return self.decide(queries, lam, None, embeddings, probed).probabilities
+        unmasked = replace(known, competes=None, preference=None)
+        return self.decide(queries, lam, unmasked).probabilities
 
-    def decide(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        competes: BoolArray | None = None,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
-        preference: FloatArray | None = None,
-    ) -> Decided:
+    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
         """See :class:`Policy`; each foreign query has its reason."""
-        vectors = self.embed(queries, lam) if embeddings is None else embeddings
-        decided = self.inner.decide(queries, lam, competes, vectors, probed, preference)
-        if vectors is None or not len(queries):
+        known = self.with_vectors(queries, lam, known)
+        decided = self.inner.decide(queries, lam, known)
+        if known.embeddings is None or not len(queries):
             return decided
-        distances = self.domain.distances(vectors)
+        distances = self.domain.distances(known.embeddings)
         foreign = np.flatnonzero(distances > self.domain.threshold)
         if not len(foreign):
             return decided
-        arms = self._fallback_arms(lam, competes, len(queries))
+        arms = self._fallback_arms(lam, known.competes, len(queries))
         plans, rows = list(decided.plans), decided.probabilities.copy()
         reasons = list(decided.reasons or (None,) * len(queries))
         quality = None if decided.predicted_quality is None else decided.predicted_quality.copy()

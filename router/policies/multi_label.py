@@ -26,7 +26,7 @@ from router.policies.files import (
     write_policy_json,
 )
 from router.policies.over_vectors import VectorPolicy
-from router.policy import Decided, Embeddings, Plan, Probed, masked
+from router.policy import NOTHING, Decided, Embeddings, Known, Plan, masked
 
 Fusions = Mapping[str, Sequence[str]]
 """Arm that fuses others → the arms it fuses."""
@@ -88,22 +88,14 @@ class MultiLabelPolicy(VectorPolicy):
         sigmoids = np.maximum(self.sigmoids(vectors, lam), 1e-12)
         return sigmoids / sigmoids.sum(axis=1, keepdims=True), None
 
-    def decide(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        competes: BoolArray | None = None,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
-        preference: FloatArray | None = None,
-    ) -> Decided:
+    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
         """Fuse every competing arm above the threshold, the most probable first."""
-        vectors = self._vectors(queries, lam, embeddings)
+        vectors = self._vectors(queries, known)
         sigmoids = self.sigmoids(vectors, lam)
-        rows = masked(self.judge(vectors, lam, competes)[0], competes, preference)
+        rows = masked(self.judge(vectors, lam, known.competes)[0], known)
         above = sigmoids > self.threshold
-        if competes is not None:
-            above &= competes
+        if known.competes is not None:
+            above &= known.competes
         plans, reasons = [], []
         for row, passed in zip(rows, above, strict=True):
             plan = self._plan(row, passed)

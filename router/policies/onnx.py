@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 
 from arms.atomic import atomic_file, write_json
 from arms.errors import RouterError
-from arms.reward import BoolArray, FloatArray
+from arms.reward import FloatArray
 from router.frozen_queries import ELSEWHERE
 from router.onnx_encoder import OnnxEncoder, OnnxSettings
 from router.policies.files import POLICY, lam_folder_name, read_policy_json, write_policy_json
-from router.policy import Decided, Embeddings, Policy, Probed
+from router.policy import NOTHING, Decided, Embeddings, Known, Policy
 
 INNER, GRAPH, TOKENIZER = "inner", "encoder.onnx", "tokenizer.json"
 
@@ -58,28 +58,14 @@ class OnnxPolicy(Policy):
         self.encoders, self.made_from = dict(encoders), dict(made_from or {})
 
     def probabilities(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
+        self, queries: Sequence[str], lam: float, known: Known = NOTHING
     ) -> FloatArray:
-        """See :class:`Policy`; ``embeddings`` are those of :meth:`embed` at the same λ."""
-        vectors = self.embed(queries, lam) if embeddings is None else embeddings
-        return self.inner.probabilities(queries, lam, vectors, probed)
+        """See :class:`Policy`; vectors given are those of :meth:`embed` at the same λ."""
+        return self.inner.probabilities(queries, lam, self.with_vectors(queries, lam, known))
 
-    def decide(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        competes: BoolArray | None = None,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
-        preference: FloatArray | None = None,
-    ) -> Decided:
+    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
         """See :class:`Policy`."""
-        vectors = self.embed(queries, lam) if embeddings is None else embeddings
-        return self.inner.decide(queries, lam, competes, vectors, probed, preference)
+        return self.inner.decide(queries, lam, self.with_vectors(queries, lam, known))
 
     def embed(self, queries: Sequence[str], lam: float) -> Embeddings:
         """(len(queries), d): what the exported policy's encoder gives, to float32's accuracy.

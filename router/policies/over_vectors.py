@@ -9,7 +9,7 @@ import numpy as np
 
 from arms.reward import BoolArray, FloatArray
 from router.frozen_queries import FrozenQueries
-from router.policy import Decided, Embeddings, Plan, Policy, Probed, masked
+from router.policy import NOTHING, Decided, Embeddings, Known, Plan, Policy, masked
 
 
 class VectorPolicy(Policy):
@@ -29,40 +29,20 @@ class VectorPolicy(Policy):
         ``vectors`` (n, d); ``competes`` (n, A) may be used, and is applied to the rows afterwards.
         """
 
-    def embed(self, queries: Sequence[str], lam: float) -> Embeddings:
-        """(len(queries), d) the same at every λ."""
-        return self.queries.embed(queries, self.device)
-
     def prepare(self, lam: float) -> None:
         """Load torch and the encoder."""
         self.queries.load(self.device)
 
-    def frozen_encoder(self) -> str | None:
-        """Return the encoder's revision."""
-        return self.queries.resolved.revision
-
     def probabilities(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
+        self, queries: Sequence[str], lam: float, known: Known = NOTHING
     ) -> FloatArray:
         """(len(queries), len(arms)) rows that sum to 1."""
-        return self.judge(self._vectors(queries, lam, embeddings), lam, None)[0]
+        return self.judge(self._vectors(queries, known), lam, None)[0]
 
-    def decide(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        competes: BoolArray | None = None,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
-        preference: FloatArray | None = None,
-    ) -> Decided:
+    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
         """Choose the most probable arm that competes; see :meth:`Policy.decide`."""
-        rows, quality = self.judge(self._vectors(queries, lam, embeddings), lam, competes)
-        rows = masked(rows, competes, preference)
+        rows, quality = self.judge(self._vectors(queries, known), lam, known.competes)
+        rows = masked(rows, known)
         chosen = rows.argmax(axis=1) if len(rows) else np.zeros(0, dtype=np.intp)
         return Decided(
             tuple(Plan((self.arms[column],)) for column in chosen.tolist()),
@@ -70,10 +50,9 @@ class VectorPolicy(Policy):
             None if quality is None else quality[np.arange(len(chosen)), chosen],
         )
 
-    def _vectors(
-        self, queries: Sequence[str], lam: float, embeddings: Embeddings | None
-    ) -> Embeddings:
-        return self.embed(queries, lam) if embeddings is None else embeddings
+    def _vectors(self, queries: Sequence[str], known: Known) -> Embeddings:
+        given = known.embeddings
+        return self.queries.embed(queries, self.device) if given is None else given
 
 
 def softmax_over(values: FloatArray, tau: float) -> FloatArray:

@@ -27,9 +27,9 @@ from arms.atomic import write_json
 from arms.cache import cache_folder
 from arms.chat_endpoint import URL_VARIABLE, ChatEndpoint, ChatError
 from arms.errors import RouterError, SettingsError
-from arms.reward import BoolArray, FloatArray
+from arms.reward import FloatArray
 from router.policies.files import read_policy_json, write_policy_json
-from router.policy import Decided, Embeddings, Plan, Policy, Probed, masked
+from router.policy import NOTHING, Decided, Known, Plan, Policy, masked
 
 _BETWEEN = re.compile(r"\s*[,+]\s*")
 _AROUND = " \t\r\n.`'\"*"
@@ -115,27 +115,15 @@ class PromptedPolicy(Policy):
         self._endpoint: ChatEndpoint | None = None
 
     def probabilities(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
+        self, queries: Sequence[str], lam: float, known: Known = NOTHING
     ) -> FloatArray:
         """(len(queries), len(arms)) even over the routes named."""
         return self._rows(self.replies(queries))
 
-    def decide(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        competes: BoolArray | None = None,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
-        preference: FloatArray | None = None,
-    ) -> Decided:
+    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
         """Take the routes named, fused where there are several; say where the fallback answers."""
         replies = self.replies(queries)
-        rows = masked(self._rows(replies), competes, preference)
+        rows = masked(self._rows(replies), known)
         plans = []
         for row, reply in zip(rows, replies, strict=True):
             kept = [column for column in reply.columns if row[column] > 0]

@@ -27,7 +27,7 @@ from router.frozen_queries import ENCODER_KEYS, FrozenQueries
 from router.policies.files import read_arrays, read_policy_json, write_arrays, write_policy_json
 from router.policies.knn import nearest
 from router.policies.over_vectors import softmax_over
-from router.policy import Decided, Embeddings, Plan, Policy, Probed, masked
+from router.policy import NOTHING, Decided, Embeddings, Known, Plan, Policy, Probed, masked
 from router.probe_features import probe_feature_names, probe_features
 from router.query_features import SURFACE_FEATURES, surface_features
 
@@ -189,17 +189,16 @@ class QualityPolicy(Policy):
                 f"{n_arms} arms and {feature_count(components, self.probes)} features"
             )
 
-    def quality(
-        self, queries: Sequence[str], embeddings: Embeddings | None, probed: Probed | None
-    ) -> FloatArray:
+    def quality(self, queries: Sequence[str], known: Known = NOTHING) -> FloatArray:
         """(n, A) predicted quality of each arm, the same at every λ.
 
         The last batch is remembered, for callers that ask at several λ.
         """
+        embeddings, probed = known.embeddings, known.probed
         if self.probes and probed is None:
             raise RouterError(
                 f"the policy '{self.name}' looks at what {', '.join(self.probes)} find before it "
-                "decides; give their rankings (probed=...), or choose a policy without probes"
+                "decides; give their rankings (Known.probed), or choose a policy without probes"
             )
         last = self._last
         if last and last[0] == queries and last[1] is embeddings and last[2] is probed:
@@ -229,43 +228,29 @@ class QualityPolicy(Policy):
         return np.where(there, (1.0 - weight) * quality + weight * (1.0 - share), -np.inf)
 
     def probabilities(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
+        self, queries: Sequence[str], lam: float, known: Known = NOTHING
     ) -> FloatArray:
         """(len(queries), len(arms)) softmax of predicted rewards / τ."""
-        return softmax_over(
-            self.rewards(self.quality(queries, embeddings, probed), lam, None), self.tau
-        )
+        return softmax_over(self.rewards(self.quality(queries, known), lam, None), self.tau)
 
-    def decide(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        competes: BoolArray | None = None,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
-        preference: FloatArray | None = None,
-    ) -> Decided:
+    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
         """Choose the greatest predicted reward; ties to the earlier arm. See :meth:`Policy.decide`.
 
         A plan names the probes that were run, then the arm that answers; a probe that answers
         stands last and isn't run again.
         """
-        quality = self.quality(queries, embeddings, probed)
-        rewards = self.rewards(quality, lam, competes)
-        rows = masked(softmax_over(rewards, self.tau), competes, preference)
+        quality = self.quality(queries, known)
+        rewards = self.rewards(quality, lam, known.competes)
+        rows = masked(softmax_over(rewards, self.tau), known)
         chosen = rewards.argmax(axis=1) if len(rewards) else np.zeros(0, dtype=np.intp)
         plans = tuple(
-            self._plan(row, self.arms[column], competes, probed)
-            for row, column in enumerate(chosen.tolist())
+            self._plan(row, self.arms[column], known) for row, column in enumerate(chosen.tolist())
         )
         expected = quality[np.arange(len(chosen)), chosen].clip(0.0, 1.0)
         return Decided(plans, rows, expected)
 
-    def _plan(self, row: int, arm: str, competes: BoolArray | None, probed: Probed | None) -> Plan:
+    def _plan(self, row: int, arm: str, known: Known) -> Plan:
+        competes, probed = known.competes, known.probed
         ran = tuple(
             probe
             for probe in self.probes
@@ -280,14 +265,6 @@ class QualityPolicy(Policy):
             )
         )
         return Plan((*ran, arm), "cascade" if ran else "single")
-
-    def embed(self, queries: Sequence[str], lam: float) -> Embeddings | None:
-        """(n, d) the query vectors it reads, the same at every λ; None where it reads none."""
-        return None if self.queries is None else self.queries.embed(queries, self.device)
-
-    def frozen_encoder(self) -> str | None:
-        """Return the encoder's revision, where query vectors are read."""
-        return None if self.queries is None else self.queries.resolved.revision
 
     def prepare(self, lam: float) -> None:
         """Load LightGBM, the models and the encoder."""

@@ -11,7 +11,7 @@ import numpy as np
 from arms.errors import RouterError
 from arms.reward import FloatArray
 from router.policies.files import ascending_lams, read_policy_json, write_policy_json
-from router.policy import Embeddings, Policy, Probed
+from router.policy import NOTHING, Known, Policy
 
 
 class StaticPolicy(Policy):
@@ -42,11 +42,7 @@ class StaticPolicy(Policy):
         self._column = {lam: self.arms.index(arm) for lam, arm in table.items()}
 
     def probabilities(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
+        self, queries: Sequence[str], lam: float, known: Known = NOTHING
     ) -> FloatArray:
         """(len(queries), len(arms)) rows with a single 1."""
         column = self._column[None if self.lams is None else self.nearest_lam(lam)]

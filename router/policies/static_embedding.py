@@ -25,7 +25,7 @@ from router.policies.files import (
     write_policy_json,
 )
 from router.policies.mapped import map_arrays
-from router.policy import Embeddings, FloatArray, Policy, Probed
+from router.policy import NOTHING, FloatArray, Known, Policy
 from router.text_views import ByteTable, NgramSpec, TextFeatures, TokenIds, View
 
 TABLES, HEADS, TOKENIZER = "tables.safetensors", "heads.safetensors", "tokenizer.json"
@@ -119,11 +119,7 @@ class StaticEmbeddingPolicy(Policy):
             )
 
     def probabilities(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
+        self, queries: Sequence[str], lam: float, known: Known = NOTHING
     ) -> FloatArray:
         """(len(queries), len(arms)) rows that sum to 1, in float64."""
         logits = self.heads.logits(self.features(queries), self.nearest_lam(lam))

@@ -25,7 +25,7 @@ from router.policies.files import (
     write_arrays,
     write_policy_json,
 )
-from router.policy import Embeddings, Policy, Probed
+from router.policy import NOTHING, Known, Policy
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -148,11 +148,7 @@ class TfidfPolicy(Policy):
         self._fitted_vectorizer()
 
     def probabilities(
-        self,
-        queries: Sequence[str],
-        lam: float,
-        embeddings: Embeddings | None = None,
-        probed: Probed | None = None,
+        self, queries: Sequence[str], lam: float, known: Known = NOTHING
     ) -> FloatArray:
         """(len(queries), len(arms)); an arm absent from training has probability 0."""
         if not queries:

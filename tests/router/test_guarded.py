@@ -11,7 +11,7 @@ from router.policies import load_policy
 from router.policies.encoder import EncoderPolicy, LinearHead
 from router.policies.guarded import GuardedPolicy
 from router.policies.static import StaticPolicy
-from router.policy import Decided, Plan
+from router.policy import NOTHING, Decided, Known, Plan
 from tests.router.tiny_encoders import DIM
 
 ARMS = ("bm25", "text_dense", "text_rerank")
@@ -75,13 +75,13 @@ def test_a_foreign_query_gets_the_best_static_arm_at_its_lam(lam, arm):
     )  # fmt: skip
     assert decided.probabilities[1, ARMS.index(arm)] == 1.0
     assert policy.inner.embedded == 1
-    policy.decide(["far"], lam, embeddings=np.array([[0, 1]], np.float32))
+    policy.decide(["far"], lam, Known(embeddings=np.array([[0, 1]], np.float32)))
     assert policy.inner.embedded == 1  # the caller's vectors serve both
 
 
 def test_the_fallback_is_among_the_allowed_arms():
-    competes = np.array([[True, True, False]])
-    assert guarded().decide(["far"], 0.0, competes).plans == (Plan(("text_dense",)),)
+    known = Known(competes=np.array([[True, True, False]]))
+    assert guarded().decide(["far"], 0.0, known).plans == (Plan(("text_dense",)),)
 
 
 def test_nothing_foreign_and_nothing_at_all():
@@ -94,9 +94,7 @@ def test_probes_were_run_and_stay_in_the_plan():
     class Probing(Inner):
         probes = ("bm25", "text_dense")
 
-        def decide(
-            self, queries, lam, competes=None, embeddings=None, probed=None, preference=None
-        ):
+        def decide(self, queries, lam, known=NOTHING):
             plans = (Plan(("bm25", "text_dense", "text_rerank"), "cascade"),) * len(queries)
             rows = np.tile([0.0, 0.0, 1.0], (len(queries), 1))
             return Decided(plans, rows, np.full(len(queries), 0.9))

@@ -13,6 +13,7 @@ from router.policies.encoder import EncoderPolicy, LinearHead
 from router.policies.files import lam_folder_name
 from router.policies.static import StaticPolicy
 from router.policies.tfidf import TfidfHead, TfidfPolicy
+from router.policy import Known
 from router.query_encoder import QueryEncoder
 from tests.router.tiny_encoders import DIM, save_lora, save_tiny_bert
 
@@ -181,7 +182,8 @@ def test_encoder_round_trips_exactly(tiny_bert, tmp_path, with_adapters):
     folder = saved(policy, tmp_path / "policy")
     loaded = load_policy(folder)
     assert (loaded.name, loaded.arms, loaded.lams) == ("router", ARMS, lams)
-    assert (loaded.encoder_id, loaded.max_tokens) == (str(tiny_bert), 16)
+    assert loaded.encoder_id == str(tiny_bert)
+    assert json.loads((folder / "policy.json").read_text())["max_tokens"] == 16
     assert loaded.encoder_revision == policy.encoder_revision
     rows = [loaded.probabilities(QUERIES, lam) for lam in lams]
     for lam, row in zip(lams, rows, strict=True):
@@ -203,7 +205,8 @@ def test_encoder_probabilities_by_hand(tiny_bert):
     np.testing.assert_allclose(policy.probabilities(QUERIES[:1], 0.1)[0], wanted, rtol=1e-5)
     embedded = policy.embed(QUERIES, 0.1)
     np.testing.assert_array_equal(
-        policy.probabilities(QUERIES, 0.1, embedded), policy.probabilities(QUERIES, 0.1)
+        policy.probabilities(QUERIES, 0.1, Known(embeddings=embedded)),
+        policy.probabilities(QUERIES, 0.1),
     )
     assert policy.probabilities([], 0.1).shape == (0, 4)
 
@@ -240,7 +243,7 @@ def test_encoder_from_the_hub_is_pinned_to_its_commit(tiny_bert, tmp_path):
     content = json.loads((folder / "policy.json").read_text())
     content |= {"encoder": "Qwen/Qwen3-0.6B-Base", "encoder_revision": "abc"}
     (folder / "policy.json").write_text(json.dumps(content))
-    resolved = load_policy(folder)._resolved
+    resolved = load_policy(folder).queries.resolved
     assert (resolved.path, resolved.hub_revision) == ("Qwen/Qwen3-0.6B-Base", "abc")
 
 

@@ -9,7 +9,7 @@ from arms.errors import RouterError
 from router import Router
 from router.artifact import RouterRecord, write_router
 from router.policies.static import StaticPolicy
-from router.policy import Decided, Plan
+from router.policy import NOTHING, Decided, Plan
 from tests.router.fake_index import FakeArm, write_fake_index
 
 ARMS = ("bm25", "text_dense", "text_rerank")
@@ -21,8 +21,8 @@ class Looking(StaticPolicy):
     probes = ("bm25",)
     probe_depth = 2
 
-    def decide(self, queries, lam, competes=None, embeddings=None, probed=None, preference=None):
-        self.seen = probed
+    def decide(self, queries, lam, known=NOTHING):
+        self.seen = probed = known.probed
         rows, plans = np.zeros((len(queries), 3)), []
         for row, _ in enumerate(queries):
             found = probed["bm25"][row].doc_ids if "bm25" in probed else ()
@@ -33,7 +33,7 @@ class Looking(StaticPolicy):
 
 
 class Fusing(StaticPolicy):
-    def decide(self, queries, lam, competes=None, embeddings=None, probed=None, preference=None):
+    def decide(self, queries, lam, known=NOTHING):
         rows = np.tile([0.6, 0.4, 0.0], (len(queries), 1))
         return Decided((Plan(("bm25", "text_dense"), "fuse"),) * len(queries), rows)
 

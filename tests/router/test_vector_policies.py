@@ -17,7 +17,7 @@ from router.policies.knn import KnnPolicy, nearest
 from router.policies.multi_label import MultiLabelPolicy
 from router.policies.over_vectors import softmax_over
 from router.policies.static import StaticPolicy
-from router.policy import Plan
+from router.policy import Known, Plan
 from router.query_encoder import QueryEncoder
 from tests.router.tiny_encoders import DIM, save_tiny_bert
 
@@ -100,7 +100,9 @@ def test_a_saved_policy_decides_as_the_fitted_one(encoder, tmp_path, lam):
         assert loaded.arms == policy.arms and loaded.lams == policy.lams
         assert loaded.frozen_encoder() == policy.frozen_encoder() == encoder.resolved.revision
         for mask in (None, competes):
-            ours, theirs = (one.decide(QUERIES, lam, mask) for one in (policy, loaded))
+            ours, theirs = (
+                one.decide(QUERIES, lam, Known(competes=mask)) for one in (policy, loaded)
+            )
             assert ours.plans == theirs.plans and ours.reasons == theirs.reasons
             np.testing.assert_array_equal(ours.probabilities, theirs.probabilities)
             np.testing.assert_allclose(ours.probabilities.sum(axis=1), 1.0)
@@ -116,13 +118,10 @@ def test_a_saved_policy_decides_as_the_fitted_one(encoder, tmp_path, lam):
 def test_given_vectors_are_used_instead_of_the_encoder(encoder):
     vectors = encoder.embed(QUERIES)
     for policy in every_policy(encoder):
-        again = policy.decide(QUERIES, 0.5, embeddings=vectors)
+        again = policy.decide(QUERIES, 0.5, Known(embeddings=vectors))
         assert again.plans == policy.decide(QUERIES, 0.5).plans
-        moved = policy.probabilities(
-            QUERIES,
-            0.5,
-            embeddings=np.random.default_rng(0).normal(size=vectors.shape).astype(np.float32),
-        )
+        other = np.random.default_rng(0).normal(size=vectors.shape).astype(np.float32)
+        moved = policy.probabilities(QUERIES, 0.5, Known(embeddings=other))
         assert (moved != policy.probabilities(QUERIES, 0.5)).any()
 
 
@@ -164,10 +163,11 @@ def test_knn_by_hand(encoder):
     rows, _ = policy.judge(query, 0.5, None)
     odds = np.exp((0.575 - 0.3875) / 0.5)
     np.testing.assert_allclose(rows, [[1 / (1 + odds), odds / (1 + odds), 0.0]], rtol=1e-6)
-    decided = policy.decide(["any"], 0.5, embeddings=query)
+    decided = policy.decide(["any"], 0.5, Known(embeddings=query))
     assert decided.plans == (Plan(("b",)),)
     np.testing.assert_allclose(decided.predicted_quality, [0.9], rtol=1e-6)
-    only_c = policy.decide(["any"], 0.5, np.array([[False, False, True]]), embeddings=query)
+    known = Known(embeddings=query, competes=np.array([[False, False, True]]))
+    only_c = policy.decide(["any"], 0.5, known)
     assert only_c.plans == (Plan(("c",)),) and np.isnan(only_c.predicted_quality[0])
 
 
@@ -206,7 +206,8 @@ def test_staying_and_escalating(encoder):
     )
 
     def arms(lam, competes=None):
-        decided = policy.decide(["x"] * 3, lam, competes, embeddings=logits.astype(np.float32))
+        known = Known(embeddings=logits.astype(np.float32), competes=competes)
+        decided = policy.decide(["x"] * 3, lam, known)
         return [plan.answering_arm for plan in decided.plans], decided.reasons
 
     assert arms(1.0)[0] == ["bm25", "bm25", "bm25"]
@@ -256,13 +257,13 @@ def test_arms_above_the_threshold_are_fused(encoder, only_fusions, fusions, want
         dtype=np.float32,
     )
     policy = multi_label(encoder, only_fusions, fusions)
-    decided = policy.decide(["x"] * 5, 0.0, embeddings=logits)
+    decided = policy.decide(["x"] * 5, 0.0, Known(embeddings=logits))
     assert [str(plan) for plan in decided.plans] == wanted
     assert [plan.combine for plan in decided.plans] == [
         "fuse" if "+" in plan else "single" for plan in wanted
     ]
     masked = np.array([[True, True, True, False]] * 5)
-    without = policy.decide(["x"] * 5, 0.0, masked, embeddings=logits)
+    without = policy.decide(["x"] * 5, 0.0, Known(embeddings=logits, competes=masked))
     assert all("ab" not in plan.arms for plan in without.plans)
 
 
@@ -283,7 +284,7 @@ def test_bandit_rewards_by_hand(encoder):
     quality = policy.judge(vectors, 0.0, None)[1]
     np.testing.assert_allclose(quality, [[0.9, 0.5, 1.0], [0.0, 0.5, 1.0]], rtol=1e-6)
     chosen = [
-        policy.decide(["x"] * 2, lam, embeddings=vectors).plans[0].answering_arm
+        policy.decide(["x"] * 2, lam, Known(embeddings=vectors)).plans[0].answering_arm
         for lam in (0.0, 0.4, 0.5)
     ]
     # lam = 0.4: a = 0.54 + 0.4·0.25 = 0.64, b = 0.3 + 0.4·0.75 = 0.6; at 0.5 0.575 against 0.625.
@@ -323,10 +324,8 @@ def test_members_vote_for_arms_that_compete(encoder):
     statics = [StaticPolicy(f"static:{number}", arms, arm) for number, arm in enumerate("aac")]
     ensemble = EnsemblePolicy("majority", statics, "majority")
     assert ensemble.decide(["x"], 0.1).plans == (Plan(("a",)),)
-    without_a = ensemble.decide(
-        ["x"], 0.1, np.array([[False, True, True]]), preference=np.array([0.0, 0.1, 0.9])
-    )
-    assert without_a.plans == (Plan(("c",)),)
+    known = Known(competes=np.array([[False, True, True]]), preference=np.array([0.0, 0.1, 0.9]))
+    assert ensemble.decide(["x"], 0.1, known).plans == (Plan(("c",)),)
 
 
 def test_an_ensemble_refuses_members_that_do_not_fit(encoder):

@@ -10,6 +10,7 @@ from arms.progress import SilentProgress
 from oracle.labels import read_labels
 from router.artifact import read_router
 from router.decisions import read_decisions
+from router.policy import Known
 from router.query_encoder import QueryEncoder
 from router.router import Router
 from tests.training.synthetic import ARMS, WORDS, make_texts, write_labels
@@ -73,9 +74,8 @@ def fitted(shop, name, **changes):
 def quality_of(shop, policy, lam=0.0, split="test"):
     rows = rows_of(shop, split)
     table = shop.action.rows(rows)
-    decided = policy.decide(
-        table.texts.tolist(), lam, table.competes, embeddings=shop.embedded[rows]
-    )
+    known = Known(embeddings=shop.embedded[rows], competes=table.competes)
+    decided = policy.decide(table.texts.tolist(), lam, known)
     columns = [table.arms.index(plan.answering_arm) for plan in decided.plans]
     return float(table.quality[np.arange(len(rows)), columns].mean()), decided
 
@@ -105,10 +105,10 @@ def test_knn_never_looks_at_the_test_queries(shop):
             learner(name).fit(each, rows_of(each, "train"), rows_of(each, "val"))
             for each in (shop, other)
         )
-        vectors = shop.embedded[rows_of(shop, "test")]
-        queries = [""] * len(vectors)
+        known = Known(embeddings=shop.embedded[rows_of(shop, "test")])
+        queries = [""] * len(known.embeddings)
         np.testing.assert_array_equal(
-            one.probabilities(queries, 0.0, vectors), two.probabilities(queries, 0.0, vectors)
+            one.probabilities(queries, 0.0, known), two.probabilities(queries, 0.0, known)
         )
 
 

@@ -13,6 +13,7 @@ from arms.progress import SilentProgress
 from arms.records import Ranking
 from oracle.labels import read_labels
 from router.policies import load_policy
+from router.policy import Known
 from router.query_encoder import QueryEncoder
 from tests.training.synthetic import ARMS, WORDS, write_labels
 from tests.training.tables import make_table
@@ -119,7 +120,8 @@ def decide(shop, policy, lam, split="test"):
     if policy.probes:
         probed = shop.runs.probed(policy.probes, rows, shop.every, policy.probe_depth)
     embedded = shop.embedded[rows] if policy.queries else None
-    decided = policy.decide(table.texts.tolist(), lam, table.competes, embedded, probed)
+    known = Known(embeddings=embedded, probed=probed, competes=table.competes)
+    decided = policy.decide(table.texts.tolist(), lam, known)
     columns = [table.arms.index(plan.answering_arm) for plan in decided.plans]
     return decided, table.quality[np.arange(len(rows)), columns], table
 
@@ -184,26 +186,29 @@ def test_masked_arms_never_answer(by_probe, prober):
     probed = by_probe.runs.probed(prober.probes, rows, by_probe.every, 10)
     allowed = np.tile([False, True, False], (len(rows), 1))
     texts = by_probe.action.texts[rows].tolist()
-    decided = prober.decide(texts, 0.0, allowed, by_probe.embedded[rows], probed)
+    known = Known(embeddings=by_probe.embedded[rows], probed=probed, competes=allowed)
+    decided = prober.decide(texts, 0.0, known)
     assert {plan.answering_arm for plan in decided.plans} == {"text_dense"}
     np.testing.assert_array_equal(decided.probabilities, allowed.astype(float))
 
 
 def test_a_dataset_without_a_probe_runs_none(cascade):
-    plan = cascade.decide(["a"], 0.0, np.array([[False, True, True]]), None, {}).plans[0]
+    known = Known(probed={}, competes=np.array([[False, True, True]]))
+    plan = cascade.decide(["a"], 0.0, known).plans[0]
     assert plan.combine == "single"
-    empty = {"bm25": [Ranking((), ())]}
-    assert cascade.decide(["a"], 0.0, np.array([[False, True, True]]), None, empty).plans[0] == plan
+    empty = replace(known, probed={"bm25": [Ranking((), ())]})
+    assert cascade.decide(["a"], 0.0, empty).plans[0] == plan
 
 
 def test_one_query_decides_as_in_a_batch(by_probe, prober):
     rows = rows_of(by_probe, "test")[:5]
     texts = by_probe.action.texts[rows].tolist()
     probed = by_probe.runs.probed(prober.probes, rows, by_probe.every, 10)
-    whole = prober.decide(texts, 0.1, None, by_probe.embedded[rows], probed)
+    vectors = by_probe.embedded[rows]
+    whole = prober.decide(texts, 0.1, Known(embeddings=vectors, probed=probed))
     for row, text in enumerate(texts):
         one = {arm: found[row : row + 1] for arm, found in probed.items()}
-        alone = prober.decide([text], 0.1, None, by_probe.embedded[rows[row]][None], one)
+        alone = prober.decide([text], 0.1, Known(embeddings=vectors[row : row + 1], probed=one))
         assert alone.plans[0] == whole.plans[row]
         np.testing.assert_allclose(alone.probabilities[0], whole.probabilities[row], atol=1e-5)
 

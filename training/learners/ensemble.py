@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from router.policies.ensemble import EnsemblePolicy, Rule, first_sure
+from router.policy import Known
 from training.baselines import choose
 from training.fitting import Rows, Workshop
 from training.settings import TrainingSettings
@@ -49,7 +50,8 @@ class EnsembleLearner:
         """Return the threshold with the highest reward at ``lam``; ties to the smaller."""
         table = shop.action.rows(validation)
         vectors = shop.embedded[validation] if shop.embedded.shape[1] else None
-        rows = ensemble.member_rows(table.texts.tolist(), lam, table.competes, vectors)
+        known = Known(embeddings=vectors, competes=table.competes)
+        rows = ensemble.member_rows(table.texts.tolist(), lam, known)
         rewards, places = table.rewards(lam), np.arange(len(table))
         candidates = sorted(set(shop.settings.ensemble.thresholds))
         means = [

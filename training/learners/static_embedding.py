@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from arms.reward import FloatArray
 from router.policies.static_embedding import LamHeads, StaticEmbeddingPolicy
-from router.policy import masked
+from router.policy import Known, masked
 from router.text_views import NgramSpec, TokenIds
 from training.data import supervision
 from training.fitting import Rows, Workshop, latency_model
@@ -120,13 +120,9 @@ class StaticEmbeddingLearner:
         if policy is None or not shop.embedded.shape[1]:
             return None
         table = shop.action.rows(rows)
-        return {
-            lam: masked(
-                policy.probabilities(table.texts.tolist(), lam, shop.embedded[rows]),
-                table.competes,
-            )
-            for lam in lams
-        }
+        known = Known(embeddings=shop.embedded[rows], competes=table.competes)
+        texts = table.texts.tolist()
+        return {lam: masked(policy.probabilities(texts, lam, known), known) for lam in lams}
 
 
 def damped(policy: StaticEmbeddingPolicy) -> list[StaticEmbeddingPolicy]:

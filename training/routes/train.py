@@ -22,7 +22,7 @@ from router.overhead import measure_overhead
 from router.policies import load_policy
 from router.policies.ensemble import EnsemblePolicy
 from router.policies.prompted import PromptedPolicy
-from router.policy import Decided, Plan, Policy
+from router.policy import Decided, Known, Plan, Policy
 from router.query_encoder import QueryEncoder
 from training.embeddings import embed_queries
 from training.fitting import Workshop
@@ -180,7 +180,7 @@ def _decide(
             given = None
             if vectors is not None and policy.frozen_encoder() == vectors.revision:
                 given = vectors.rows
-            said[policy.name] = policy.decide(texts, lam, embeddings=given)
+            said[policy.name] = policy.decide(texts, lam, Known(embeddings=given))
     return said[policy.name]
 
 
