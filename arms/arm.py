@@ -20,6 +20,7 @@ from arms.progress import Progress
 from arms.records import Architecture, Granularity, Modality, Ranking
 
 if TYPE_CHECKING:
+    from arms.encoders.given_queries import QueryVectors
     from arms.indexes.folder import Source
 
 
@@ -123,6 +124,14 @@ class Arm(ABC):
         for query in queries:
             check_query(query)
         return self.rank_batch(queries, k, clock or StageClock()) if queries else []
+
+    def with_query_vectors(self, given: QueryVectors) -> Arm:
+        """Return this arm, taking from ``given`` the query vectors that it would make the same.
+
+        It ranks as before, to the accuracy of float32 arithmetic. For serving: while arms are
+        timed they share nothing. Default: the arm itself, which makes no vectors to be shared.
+        """
+        return self
 
     def stated_latency_ms(self, query: str) -> float | None:
         """Milliseconds that stand for this arm's latency on ``query``; None: measure it.

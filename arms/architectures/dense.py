@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from arms.architectures.encoding import count_units, encode_corpus
 from arms.arm import Arm, ArmSpec
 from arms.clock import StageClock
 from arms.corpora.corpus import Corpus
+from arms.encoders.given_queries import GivenQueries, QueryVectors
 from arms.encoders.unit_encoder import UnitEncoder
 from arms.indexes import folder
 from arms.indexes.faiss_index import VECTORS, Shape, VectorIndex, write_index
@@ -114,6 +116,14 @@ class DenseArm(Arm):
             if self._table.n_units == 0:
                 return [EMPTY] * len(queries)
             return self._index.rank(vectors, self._table, k)
+
+    def with_query_vectors(self, given: QueryVectors) -> DenseArm:
+        """See :meth:`Arm.with_query_vectors`."""
+        if self._encoder.query_encoding is None:
+            return self
+        twin = copy.copy(self)
+        twin._encoder = GivenQueries(self._encoder, given)
+        return twin
 
     def memory_bytes(self) -> int:
         """Return the bytes of the vectors and the unit table, mapped files included."""

@@ -7,6 +7,7 @@ encoded twice.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +19,7 @@ from arms.arm import Arm, ArmSpec
 from arms.catalogue import arm_class, build_arm, open_arm
 from arms.clock import StageClock
 from arms.corpora.corpus import Corpus
+from arms.encoders.given_queries import QueryVectors
 from arms.encoders.unit_encoder import FloatArray, UnitEncoder
 from arms.indexes import folder
 from arms.indexes.fold import UnitTable, top_documents
@@ -136,6 +138,12 @@ class RerankArm(Arm):
         scores = rescore(query, self._store, units)
         real = np.isfinite(scores)
         return top_documents(scores[real], units[real], self._table, k)
+
+    def with_query_vectors(self, given: QueryVectors) -> RerankArm:
+        """Give them to the dense arm (see :meth:`Arm.with_query_vectors`)."""
+        twin = copy.copy(self)
+        twin._dense = self._dense.with_query_vectors(given)
+        return twin
 
     def memory_bytes(self) -> int:
         """Return the bytes of the dense arm, the token vectors and the unit table."""

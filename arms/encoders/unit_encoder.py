@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from arms.encoders.query_encoding import QueryEncoding
 from arms.progress import Progress
 from arms.records import Unit
 
@@ -34,6 +35,8 @@ class UnitEncoder(ABC):
     gives any number of either.
     """
 
+    query_encoding: QueryEncoding | None = None
+    """How it makes a query's vector, where one that was made elsewhere may stand in for it."""
     chunk_units: int = 512
     """How many units are encoded between two points from which a killed build continues."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from arms.arm import Arm, ArmSpec
 from arms.catalogue import build_arm, open_arm, spec_of
 from arms.clock import StageClock
 from arms.corpora.corpus import Corpus
+from arms.encoders.given_queries import QueryVectors
 from arms.indexes import folder
 from arms.progress import Progress
 from arms.records import Ranking
@@ -117,6 +119,12 @@ class PipelineArm(Arm):
                 reciprocal_rank_fusion(rankings, k, self._options.k_constant)
                 for rankings in zip(*per_part, strict=True)
             ]
+
+    def with_query_vectors(self, given: QueryVectors) -> PipelineArm:
+        """Give them to the parts (see :meth:`Arm.with_query_vectors`)."""
+        twin = copy.copy(self)
+        twin._parts = [part.with_query_vectors(given) for part in self._parts]
+        return twin
 
     def memory_bytes(self) -> int:
         """Return the bytes that the parts hold."""

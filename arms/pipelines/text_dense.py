@@ -9,6 +9,7 @@ from pydantic import Field
 from arms.architectures.dense import DenseArm, DenseSettings
 from arms.arm import ArmSpec
 from arms.corpora.corpus import Corpus
+from arms.encoders.query_encoding import QueryEncoding, text_encoding
 from arms.encoders.resolve import resolve
 from arms.encoders.text_encoder import Dtype, TextEncoder, load_text_encoder
 from arms.encoders.unit_encoder import Encoded, FloatArray, UnitEncoder
@@ -40,11 +41,13 @@ class DenseOptions(DenseSettings):
     def load_encoder(self, spec: ArmSpec, *, for_queries: bool) -> UnitEncoder:
         """See :meth:`DenseSettings.load_encoder`."""
         dtype: Dtype = "float32" if for_queries else self.dtype
-        encoder = load_text_encoder(resolve(spec.encoder), dtype, self.device, self.max_tokens)
+        resolved = resolve(spec.encoder)
+        encoder = load_text_encoder(resolved, dtype, self.device, self.max_tokens)
         return TextUnits(
             encoder,
             query_prompt=encoder.prompt("query", self.query_prompt),
             document_prompt=encoder.prompt("document", self.document_prompt),
+            query_encoding=text_encoding(resolved, self.max_tokens, self.query_prompt),
         )
 
 
@@ -52,9 +55,13 @@ class TextUnits(UnitEncoder):
     """One vector per text, with the prompts that its role asks for."""
 
     def __init__(
-        self, encoder: TextEncoder, query_prompt: str = "", document_prompt: str = ""
+        self,
+        encoder: TextEncoder,
+        query_prompt: str = "",
+        document_prompt: str = "",
+        query_encoding: QueryEncoding | None = None,
     ) -> None:
-        self._encoder = encoder
+        self._encoder, self.query_encoding = encoder, query_encoding
         self._query_prompt, self._document_prompt = query_prompt, document_prompt
 
     @property
