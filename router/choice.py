@@ -64,6 +64,9 @@ class SearchResult:
     ranking: Ranking
     latency_ms: float
     """Wall-clock milliseconds of probing, choosing and searching; without opening the arms."""
+    reused_vectors: int = 0
+    """How many of the arms run, parts of arms included, took the policy's query vector instead of
+    encoding the query again: those whose encoder would have made the same one."""
 
 
 def check_one_wish(wish: Wish, arms_given: bool) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from arms.encoders.given_queries import QueryVectors
 from arms.encoders.resolve import DEFAULT_ENCODER, ResolvedEncoder, resolve
 from arms.errors import MissingExtraError, RouterError
 from router.policy import Embeddings
@@ -76,6 +77,19 @@ class FrozenQueries:
     def embed(self, queries: Sequence[str], device: str = "cpu") -> Embeddings:
         """(len(queries), d) float32, mean-pooled, not normalised."""
         return self.load(device).embed(queries)
+
+    def same_as(self, encoder: QueryEncoder) -> bool:
+        """Whether ``encoder`` gives the same vectors, cut alike."""
+        mine = (self.resolved.revision, self.max_tokens, self.dtype)
+        return mine == (encoder.resolved.revision, encoder.max_tokens, encoder.dtype)
+
+    def to_share(
+        self, queries: Sequence[str], vectors: Embeddings, device: str = "cpu"
+    ) -> QueryVectors:
+        """Return ``vectors`` (len(queries), d), made by :meth:`embed`, for arms to take."""
+        encoder = self.load(device)
+        tokens = [len(token_ids) for token_ids in encoder.tokens(queries)]
+        return QueryVectors(encoder.encoding, queries, vectors, tokens)
 
     def _loaded(self, device: str) -> QueryEncoder:
         try:

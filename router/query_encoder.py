@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from arms.encoders.query_encoding import QueryEncoding
 from arms.encoders.resolve import ResolvedEncoder, resolve
 from arms.errors import MissingExtraError, RouterError
 from router.pooling import embed_tokens, pad_tokens
@@ -86,6 +87,12 @@ class QueryEncoder:
         return self._model
 
     @property
+    def encoding(self) -> QueryEncoding:
+        """How it makes a query's vector; not of an encoder with an adapter."""
+        limit = self._tokenizer.max_tokens
+        return QueryEncoding(self.resolved.revision, "mean", "", self.dtype, limit)
+
+    @property
     def tokens(self) -> TokenCutter:
         """Texts to token ids, as :meth:`embed` makes them."""
         return self._tokenizer
@@ -138,13 +145,13 @@ class TokenCutter:
         self.padding_side: Literal["left", "right"] = tokenizer.padding_side
         ids = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
         self.pad_id = next(int(token_id) for token_id in ids if token_id is not None)
-        self._max_tokens = min(max_tokens, int(tokenizer.model_max_length))
+        self.max_tokens = min(max_tokens, int(tokenizer.model_max_length))
         self._slow, self._fast = tokenizer, None
         if getattr(tokenizer, "is_fast", False):
             self._fast = copy.deepcopy(tokenizer.backend_tokenizer)
             self._fast.no_padding()
             side = getattr(tokenizer, "truncation_side", "right")
-            self._fast.enable_truncation(self._max_tokens, direction=side)
+            self._fast.enable_truncation(self.max_tokens, direction=side)
 
     @property
     def json(self) -> str | None:
@@ -155,7 +162,7 @@ class TokenCutter:
         """Return one list of token ids per text; it may be empty."""
         clean = [_encodable(text) for text in texts]
         if self._fast is None:
-            given = {"truncation": True, "max_length": self._max_tokens}
+            given = {"truncation": True, "max_length": self.max_tokens}
             return [list(self._slow(text, **given)["input_ids"]) for text in clean]
         if len(clean) == 1:
             return [self._fast.encode(clean[0]).ids]

@@ -6,6 +6,7 @@ import numbers
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -162,6 +163,10 @@ class Router:
     ) -> SearchResult:
         """Choose an arm, then run it over one dataset's index.
 
+        A query is embedded once for the policy and for the arms whose encoder would make the same
+        vector (see :attr:`SearchResult.reused_vectors`); rankings are those of the arms alone, to
+        the accuracy of float32 arithmetic.
+
         Args:
             query: see :meth:`select`, as for ``lam``, ``arms``, ``policy`` and the wishes. Arms
                 that the dataset lacks, by the router's record, are never chosen.
@@ -188,7 +193,10 @@ class Router:
         ranking = answer(choices[0].plan, query, int(k), opened, dataset, probed)
         elapsed_ms = (time.perf_counter_ns() - begin) / 1e6
         return SearchResult(
-            choices[0], ranking, probed.elapsed_ms + choices[0].overhead_ms + elapsed_ms
+            choices[0],
+            ranking,
+            probed.elapsed_ms + choices[0].overhead_ms + elapsed_ms,
+            0 if probed.vectors is None else probed.vectors.taken,
         )
 
     def _choose(
@@ -198,9 +206,12 @@ class Router:
         allowed: Sequence[str],
         policy: str | None,
         dataset: str | None,
-        depth: int = 1,
+        depth: int = 0,
     ) -> tuple[list[Choice], Probing]:
-        """Return the choices, and what the probes found, at least ``depth`` documents deep."""
+        """Return the choices, and what is at hand for running them.
+
+        ``depth`` is how deep arms will be run, 0 where only probes are.
+        """
         begin = time.perf_counter_ns()
         chooser = self._policy(policy)
         wanted, promised = self._lam_of(wish, chooser)
@@ -209,19 +220,24 @@ class Router:
         if not queries:
             return [], Probing()
         used = chooser.nearest_lam(wanted)
-        probed = Probing()
-        if chooser.probes:
-            dataset = self._probed_dataset(chooser, dataset)
-            paused = time.perf_counter_ns()
-            probed = probe(chooser, queries, depth, self._opened(), dataset)
-            begin += time.perf_counter_ns() - paused  # probing, opening included, isn't deciding
         everything = len(allowed) == len(self.arms)
         competes = None if everything else self._mask(allowed)
         known = Known(
             competes=None if competes is None else np.tile(competes, (len(queries), 1)),
-            probed=probed.cut(chooser.probe_depth) if chooser.probes else None,
             preference=None if competes is None else self._preference(used),
         )
+        probed = Probing()
+        if chooser.probes or depth:  # arms are run: they may take the policy's query vectors
+            known = chooser.with_vectors(queries, used, known)
+            if chooser.queries is not None and known.embeddings is not None:
+                vectors = chooser.queries.to_share(queries, known.embeddings, chooser.device)
+                probed = replace(probed, vectors=vectors)
+        if chooser.probes:
+            dataset = self._probed_dataset(chooser, dataset)
+            paused = time.perf_counter_ns()
+            probed = probe(chooser, queries, depth, self._opened(), dataset, probed.vectors)
+            begin += time.perf_counter_ns() - paused  # probing, opening included, isn't deciding
+            known = replace(known, probed=probed.cut(chooser.probe_depth))
         decided = chooser.decide(queries, used, known)
         rows = decided.probabilities
         rows = (rows if competes is None else rows[:, competes]).tolist()

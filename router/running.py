@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from arms.arm import Arm
+from arms.encoders.given_queries import QueryVectors
 from arms.records import Ranking
 from router.opening import OpenArms
 from router.policy import Plan, Policy, Probed
@@ -13,12 +15,14 @@ from router.policy import Plan, Policy, Probed
 
 @dataclass(frozen=True)
 class Probing:
-    """What the probes found for some queries."""
+    """What is at hand of some queries before the plans are run."""
 
     found: Mapping[str, Sequence[Ranking]] = field(default_factory=dict)
     """Arm → one ranking per query; an arm that the dataset lacks is absent."""
     elapsed_ms: float = 0.0
-    """Wall-clock milliseconds of running them all."""
+    """Wall-clock milliseconds of running the probes."""
+    vectors: QueryVectors | None = None
+    """The policy's query vectors, for arms whose encoder would make the same."""
 
     def cut(self, depth: int) -> Probed:
         """Return the first ``depth`` documents of each ranking: what a policy was trained on."""
@@ -29,7 +33,12 @@ class Probing:
 
 
 def probe(
-    policy: Policy, queries: Sequence[str], depth: int, opened: OpenArms, dataset: str
+    policy: Policy,
+    queries: Sequence[str],
+    depth: int,
+    opened: OpenArms,
+    dataset: str,
+    vectors: QueryVectors | None = None,
 ) -> Probing:
     """Run the policy's probes, to its depth or ``depth`` where that is more.
 
@@ -39,14 +48,14 @@ def probe(
     ready = {arm: opened.arm(dataset, arm) for arm in arms}
     begin = time.perf_counter_ns()
     deep = max(depth, policy.probe_depth)
-    found = {name: arm.rank(list(queries), deep) for name, arm in ready.items()}
-    return Probing(found, (time.perf_counter_ns() - begin) / 1e6)
+    found = {name: _taking(vectors, arm).rank(list(queries), deep) for name, arm in ready.items()}
+    return Probing(found, (time.perf_counter_ns() - begin) / 1e6, vectors)
 
 
 def answer(
     plan: Plan, query: str, k: int, opened: OpenArms, dataset: str, probed: Probing
 ) -> Ranking:
-    """Return the plan's ranking of at most ``k`` documents, reusing what the probes found."""
+    """Return the plan's ranking of at most ``k`` documents, reusing what is at hand."""
     if plan.combine != "fuse":
         return _ranking(plan.answering_arm, query, k, opened, dataset, probed)
     from arms.pipelines.fusion import FusionOptions, reciprocal_rank_fusion
@@ -62,4 +71,8 @@ def _ranking(
     found = probed.found.get(arm)
     if found is not None:
         return Ranking(found[0].doc_ids[:k], found[0].scores[:k])
-    return opened.arm(dataset, arm).rank([query], k)[0]
+    return _taking(probed.vectors, opened.arm(dataset, arm)).rank([query], k)[0]
+
+
+def _taking(vectors: QueryVectors | None, arm: Arm) -> Arm:
+    return arm if vectors is None else arm.with_query_vectors(vectors)
