@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from arms.encoders.resolve import resolve
 from arms.progress import Progress, SilentProgress
-from router.artifact import add_policy, check_addable, read_router
-from router.frozen_queries import FrozenQueries, same_encoder
+from router.artifact import RouterRecord, add_policy, check_addable, policy_folder, read_router
+from router.frozen_queries import ELSEWHERE, ENCODER_KEYS, FrozenQueries, same_encoder
 from router.policies.bandit import BanditPolicy
+from router.policies.files import POLICY, read_policy_json
 from training.bandit import Outcomes, estimate_outcomes
+from training.embeddings import embed_queries
 from training.outcome_log import read_outcomes
 from training.policy_settings import BanditSettings
+from training.work_folder import WorkFolder
 
-_CHUNK = 256
 _TAU = 0.1
 """Of a router that records none."""
 
@@ -29,9 +29,8 @@ def learn_from_log(
 ) -> BanditPolicy:
     """Learn a policy over the router's arms from ``log``, and keep it in the router as ``name``.
 
-    The encoder that the router records embeds the queries, the offline one where it records none.
-    The router's default policy stays as it is; so do
-    ``decisions.parquet`` and reports, which know nothing of the new policy.
+    See :func:`encoder_of` for what embeds the queries. The router's default policy stays as it is;
+    so do ``decisions.parquet`` and reports, which know nothing of the new policy.
 
     Raises:
         RouterError: the router is unusable, its encoder isn't to be found, or ``name`` is taken by
@@ -40,21 +39,11 @@ def learn_from_log(
     """
     record = read_router(router_folder)
     check_addable(router_folder, record, name, BanditPolicy.kind)
-    outcomes = read_outcomes(log, record.arms)
-    if record.encoder_id is None or record.encoder_revision is None:
-        resolved = resolve(None)
-    else:
-        resolved = same_encoder(record.encoder_id, record.encoder_revision)
-    queries = FrozenQueries(resolved)
-    distinct = sorted(set(outcomes.queries))
-    parts = []
-    with (progress or SilentProgress()).task("embedding queries", total=len(distinct)) as task:
-        for begin in range(0, len(distinct), _CHUNK):
-            chunk = distinct[begin : begin + _CHUNK]
-            parts.append(queries.embed(chunk))
-            task.advance(len(chunk))
-    row_of = {text: row for row, text in enumerate(distinct)}
-    vectors = np.concatenate(parts)[[row_of[text] for text in outcomes.queries]]
+    bars = progress or SilentProgress()
+    outcomes = read_outcomes(log, record.arms, bars)
+    queries = encoder_of(router_folder, record)
+    cache = WorkFolder.beside(router_folder).embeddings
+    vectors = embed_queries(outcomes.queries, queries.load(), cache, bars)
     found = estimate_outcomes(
         Outcomes(
             vectors, outcomes.columns, outcomes.quality, outcomes.latency_ms, outcomes.propensity
@@ -68,3 +57,28 @@ def learn_from_log(
     )
     add_policy(router_folder, policy)
     return policy
+
+
+def encoder_of(router_folder: Path, record: RouterRecord) -> FrozenQueries:
+    """Return the router's frozen encoder, cut and rounded as its policies have it.
+
+    Where none of them reads it, at 128 tokens in float32; the offline encoder where the router
+    records none.
+
+    Raises:
+        RouterError: the encoder found here isn't the one that the router was trained with.
+    """
+    if record.encoder_id is None or record.encoder_revision is None:
+        return FrozenQueries(resolve(None))
+    folders = [policy_folder(router_folder, name) for name in record.policies]
+    for path in (path for folder in folders for path in sorted(folder.rglob(POLICY))):
+        content = read_policy_json(path.parent)
+        for block in (content, content.get("encoder")):
+            if (
+                isinstance(block, dict)
+                and set(ENCODER_KEYS) <= set(block)
+                and block["encoder_revision"] == record.encoder_revision
+                and not str(block["encoder"]).startswith(ELSEWHERE)
+            ):
+                return FrozenQueries.read(block)
+    return FrozenQueries(same_encoder(record.encoder_id, record.encoder_revision))

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from arms.errors import LabelsError
+from arms.progress import Progress, SilentProgress
 from arms.reward import FloatArray
+from oracle.importing.sources import SourceTable, open_table
 
 NEEDED = ("query", "arm", "quality", "latency_ms")
 PROPENSITY = "propensity"
@@ -37,30 +36,33 @@ class OutcomeLog:
     """(n,) in (0, 1]."""
 
 
-def read_outcomes(path: Path, arms: Sequence[str]) -> OutcomeLog:
-    """Read a Parquet or CSV file with the columns query, arm, quality, latency_ms, propensity.
+def read_outcomes(path: Path, arms: Sequence[str], progress: Progress | None = None) -> OutcomeLog:
+    """Read a CSV, TSV, XLSX or Parquet file: query, arm, quality, latency_ms, propensity.
 
     Further columns, a dataset say, are ignored. ``propensity`` may be left out.
 
     Raises:
         LabelsError: the file is absent or unreadable, lacks a column, or has values that can't be;
-            every kind of problem is told, each with its first rows.
+            every kind of problem is told, each with its first rows, the header being row 1.
+        MissingExtraError: an XLSX file, and openpyxl isn't installed.
     """
-    table = _read(path)
-    missing = [name for name in NEEDED if name not in table.column_names]
-    if missing:
-        raise LabelsError(
-            f"{path} lacks the columns {', '.join(missing)}; a log needs {', '.join(NEEDED)}, and "
-            f"may have {PROPENSITY}; it has {', '.join(table.column_names)}"
-        )
+    with open_table(path) as opened:
+        missing = [name for name in NEEDED if name not in opened.header]
+        if missing:
+            raise LabelsError(
+                f"{path} lacks the columns {', '.join(missing)}; a log needs {', '.join(NEEDED)}, "
+                f"and may have {PROPENSITY}; it has {', '.join(opened.header)}"
+            )
+        wanted = [name for name in (*NEEDED, PROPENSITY) if name in opened.header]
+        table = opened.read(wanted, progress or SilentProgress())
     if not len(table):
         raise LabelsError(f"{path} has no rows; a log needs one for each query that was served")
     places = {arm: place for place, arm in enumerate(arms)}
-    queries = [one if isinstance(one, str) else "" for one in table["query"].to_pylist()]
-    columns = np.array([places.get(str(arm), -1) for arm in table["arm"].to_pylist()])
+    queries = [one if isinstance(one, str) else "" for one in table.columns["query"]]
+    columns = np.array([places.get(str(arm), -1) for arm in table.columns["arm"]])
     quality, latency_ms = _numbers(table, "quality"), _numbers(table, "latency_ms")
     propensity = np.full(len(table), 1.0 / len(arms))
-    if PROPENSITY in table.column_names:
+    if PROPENSITY in wanted:
         propensity = _numbers(table, PROPENSITY)
     wrong = {
         "'query' must be text": np.array([not one.strip() for one in queries]),
@@ -79,19 +81,7 @@ def read_outcomes(path: Path, arms: Sequence[str]) -> OutcomeLog:
     return OutcomeLog(tuple(queries), columns.astype(np.intp), quality, latency_ms, propensity)
 
 
-def _read(path: Path) -> pa.Table:
-    readers = {".parquet": pq.read_table, ".csv": pa_csv.read_csv}
-    if path.suffix not in readers:
-        raise LabelsError(f"{path} must end in .parquet or .csv")
-    try:
-        return readers[path.suffix](path)
-    except FileNotFoundError as error:
-        raise LabelsError(f"{path} is not a file; give the log of outcomes") from error
-    except (OSError, pa.ArrowException) as error:
-        raise LabelsError(f"{path} can't be read ({error})") from error
-
-
-def _numbers(table: pa.Table, name: str) -> FloatArray:
+def _numbers(table: SourceTable, name: str) -> FloatArray:
     """(n,) NaN where a value is absent or no number."""
 
     def number(value: Any) -> float:
@@ -100,12 +90,16 @@ def _numbers(table: pa.Table, name: str) -> FloatArray:
         except (TypeError, ValueError):
             return float("nan")
 
-    return np.array([number(one) for one in table[name].to_pylist()])
+    return np.array([number(one) for one in table.columns[name]])
 
 
-def _rows_told(table: pa.Table, rule: str, rows: NDArray[np.bool_]) -> str:
-    name = rule.split("'")[1]
-    first = np.flatnonzero(rows)[:_SHOWN]
-    told = ", ".join(f"row {row + 1} has {table[name][int(row)].as_py()!r}" for row in first)
+def _rows_told(table: SourceTable, rule: str, rows: NDArray[np.bool_]) -> str:
+    cells = table.columns[rule.split("'")[1]]
+    first = np.flatnonzero(rows)[:_SHOWN].tolist()
+    told = ", ".join(f"row {table.rows[row]} has {_told(cells[row])}" for row in first)
     more = int(rows.sum()) - len(first)
     return f"{told}, and {more} more" if more else told
+
+
+def _told(cell: Any) -> str:
+    return "nothing" if cell is None else f"{cell!r:.60}"

@@ -1,12 +1,16 @@
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from arms.errors import LabelsError, RouterError
 from router.artifact import RouterRecord, write_router
+from router.policies.encoder import EncoderPolicy, LinearHead
 from router.policies.static import StaticPolicy
+from router.query_encoder import QueryEncoder
 from tests.training.tables import make_table
 from training.bandit import Outcomes, estimate_outcomes, simulate_log
-from training.learn_log import learn_from_log
+from training.learn_log import encoder_of, learn_from_log
 from training.outcome_log import read_outcomes
 from training.policy_settings import BanditSettings
 
@@ -101,6 +105,20 @@ def test_a_users_log_is_read(tmp_path):
     assert read_outcomes(bare, ARMS).propensity.tolist() == [0.5]
 
 
+def test_other_tables_than_csv_are_read_too(tmp_path):
+    rows = {"query": ["who"], "arm": ["bm25"], "quality": [True], "latency_ms": [2]}
+    pq.write_table(pa.table(rows), tmp_path / "log.parquet")
+    assert read_outcomes(tmp_path / "log.parquet", ARMS).quality.tolist() == [1.0]
+    (tmp_path / "log.tsv").write_text("query\tarm\tquality\tlatency_ms\na, b\tbm25\t0\t1\n")
+    assert read_outcomes(tmp_path / "log.tsv", ARMS).queries == ("a, b",)
+
+
+def test_a_log_that_is_not_utf_8_is_refused(tmp_path):
+    (tmp_path / "log.csv").write_bytes(b"query,arm,quality,latency_ms\nna\xefve,bm25,1,1\n")
+    with pytest.raises(LabelsError, match="is no UTF-8 text with a header"):
+        read_outcomes(tmp_path / "log.csv", ARMS)
+
+
 def test_every_problem_of_a_log_is_told_at_once(tmp_path):
     path = write_csv(
         tmp_path,
@@ -111,11 +129,11 @@ def test_every_problem_of_a_log_is_told_at_once(tmp_path):
         read_outcomes(path, ARMS)
     message = str(caught.value)
     for told in (
-        "'arm' must be one of bm25, text_dense: row 1 has 'bm52'",
-        "'quality' must be a number in [0, 1]: row 2 has 1.5, row 3 has None",
-        "'latency_ms' must be a number of at least 0: row 2 has -1",
-        "'propensity' must be a number above 0 and at most 1: row 2 has 0",
-        "'query' must be text: row 3 has ' '",
+        "'arm' must be one of bm25, text_dense: row 2 has 'bm52'",
+        "'quality' must be a number in [0, 1]: row 3 has '1.5', row 4 has nothing",
+        "'latency_ms' must be a number of at least 0: row 3 has '-1'",
+        "'propensity' must be a number above 0 and at most 1: row 3 has '0'",
+        "'query' must be text: row 4 has nothing",
     ):
         assert told in message
 
@@ -125,8 +143,9 @@ def test_every_problem_of_a_log_is_told_at_once(tmp_path):
     [
         ("log.csv", "query,arm\nwho,bm25\n", "lacks the columns quality, latency_ms"),
         ("log.csv", "query,arm,quality,latency_ms\n", "has no rows"),
-        ("log.json", "{}", "must end in .parquet or .csv"),
-        ("log.parquet", "no parquet", "can't be read"),
+        ("log.csv", "", "is empty; its first row should name the columns"),
+        ("log.json", "{}", "tables end in .csv, .tsv, .xlsx, .parquet"),
+        ("log.parquet", "no parquet", "is no readable parquet file"),
         (None, None, "is not a file"),
     ],
 )
@@ -143,3 +162,23 @@ def test_names_that_are_no_plain_ones_are_refused_before_anything_is_read(tmp_pa
     write_router(tmp_path / "r", RouterRecord(("a",), "x"), [StaticPolicy("x", ("a",), "a")])
     with pytest.raises(RouterError, match="a policy's name begins with"):
         learn_from_log(tmp_path / "r", tmp_path / "absent.csv", name)
+
+
+def test_a_log_is_embedded_with_the_routers_own_encoder_settings(tiny_bert, tmp_path):
+    arms, encoder = ("a", "b"), QueryEncoder(str(tiny_bert), 7, "bfloat16")
+    heads = {0.0: LinearHead(np.zeros((2, encoder.dim), np.float32), np.zeros(2, np.float32))}
+    policy = EncoderPolicy("x", arms, heads, max_tokens=7, dtype="bfloat16", query_encoder=encoder)
+    resolved = encoder.resolved
+    record = RouterRecord(
+        arms, "x", encoder_id=resolved.encoder_id, encoder_revision=resolved.revision
+    )
+    write_router(tmp_path / "r", record, [policy])
+    text = "the report of the year about the page of the report of the year " * 3
+    lines = [f"{text} {row},{arms[row % 2]},{row % 3 / 2},1" for row in range(20)]
+    log = write_csv(tmp_path, "\n".join(["query,arm,quality,latency_ms", *lines]))
+    learned = learn_from_log(tmp_path / "r", log)
+    assert (learned.queries.max_tokens, learned.queries.dtype) == (7, "bfloat16")
+    assert learned.queries.resolved.revision == resolved.revision
+    # Without a policy that reads the encoder: as the record names it, with the defaults.
+    write_router(tmp_path / "r", record, [StaticPolicy("x", arms, "a")])
+    assert encoder_of(tmp_path / "r", record).max_tokens == 128
