@@ -16,17 +16,20 @@ from numpy.typing import NDArray
 from pytorch_lightning import seed_everything
 from torch import Tensor, nn
 
-from arms.reward import FloatArray, normalised_latency
+from arms.reward import FloatArray, normalise_latency, normalised_latency
 from router.policies.encoder import LinearHead, interpolated_head
 from training.baselines import choose
 from training.data import Batch, EmbeddedQueries, RouterData
 from training.frozen import Features, Standardisation
+from training.latency_model import LatencyModel
 from training.lightning_module import VALIDATION_REWARD, Optimisation, RouterModule
 from training.lightning_run import run
 from training.losses import kl_loss, masked_logits
+from training.policy_settings import TargetSettings
 from training.selection import simplest_within_error
 from training.settings import TrainingSettings
 from training.table import RoutingTable
+from training.target_latency import latency_draws
 
 
 @dataclass(frozen=True)
@@ -36,19 +39,31 @@ class Measured:
     quality: Tensor
     """(Q, arms) float32, 0 where masked."""
     latency_share: Tensor
-    """(Q, arms) float32 normalised latency, 0 where masked."""
+    """(Q, arms) float32 normalised latency as every score has it, 0 where masked."""
+    target_shares: Tensor
+    """(Q, D, arms) float32 the same as targets have it, one for each of D draws."""
     competes: Tensor
     """(Q, arms) bool."""
 
     @classmethod
-    def of(cls, table: RoutingTable) -> Measured:
-        """Take comparable queries of ``table``."""
+    def of(
+        cls,
+        table: RoutingTable,
+        options: TargetSettings | None = None,
+        model: LatencyModel | None = None,
+    ) -> Measured:
+        """Take comparable queries of ``table``; ``options`` and ``model`` shape targets alone."""
+        asked = options or TargetSettings()
+        draws = [
+            normalise_latency(asked.latency_normalisation, latency_ms, table.competes)
+            for latency_ms in latency_draws(table, asked, model)
+        ]
         share = normalised_latency(table.latency_ms, table.competes)
-        quality, shares = (
+        quality, shares, *targets = (
             torch.tensor(np.where(table.competes, values, 0.0), dtype=torch.float32)
-            for values in (table.quality, share)
+            for values in (table.quality, share, *draws)
         )
-        return cls(quality, shares, torch.tensor(table.competes))
+        return cls(quality, shares, torch.stack(targets, dim=1), torch.tensor(table.competes))
 
     def batch(self, rows: Tensor) -> Batch:
         """Return the rows as part of a batch."""
@@ -103,17 +118,24 @@ class ConditionedModule(RouterModule):
 
     def rewards(self, batch: Batch, lams: Tensor) -> Tensor:
         """(n, arms) Equation 1 at one λ per query; 0 where masked."""
-        weight = lams[:, None]
-        rewards = (1 - weight) * batch["quality"] + weight * (1 - batch["latency_share"])
-        return rewards.masked_fill(~batch["competes"], 0.0)
+        return _rewards(batch["quality"], batch["latency_share"], batch["competes"], lams[:, None])
+
+    def targets(self, batch: Batch, lams: Tensor) -> tuple[Tensor, Tensor]:
+        """(n, arms) soft targets at one λ per query, and (n,) their weights in the gradient.
+
+        Over several draws the mean, as :func:`training.target_latency.training_targets` has it.
+        """
+        competes = batch["competes"][:, None, :]
+        quality, shares = batch["quality"][:, None, :], batch["target_shares"]
+        rewards = _rewards(quality, shares, competes, lams[:, None, None])
+        soft = (rewards / self.tau).masked_fill(~competes, float("-inf")).softmax(dim=-1)
+        return soft.mean(dim=1), (rewards != 0).any(dim=-1).any(dim=-1).float()
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
         """Return the batch's mean KL, each query at a λ drawn evenly from [0, 1]."""
         competes = batch["competes"]
         lams = torch.rand(len(competes), generator=self.random)
-        rewards = self.rewards(batch, lams)
-        targets = (rewards / self.tau).masked_fill(~competes, float("-inf")).softmax(dim=-1)
-        weight = (rewards != 0).any(dim=-1).float()
+        targets, weight = self.targets(batch, lams)
         loss = kl_loss(self.logits(batch, lams), targets, competes, weight)
         self.log("train_loss", loss, on_step=False, on_epoch=True, batch_size=len(weight))
         return loss
@@ -128,23 +150,31 @@ class ConditionedModule(RouterModule):
         self.log(VALIDATION_REWARD, torch.stack(got).mean(), batch_size=len(lams), sync_dist=True)
 
 
+def _rewards(quality: Tensor, latency_share: Tensor, competes: Tensor, lams: Tensor) -> Tensor:
+    """Equation 1 over tensors that broadcast; 0 where masked."""
+    rewards = (1 - lams) * quality + lams * (1 - latency_share)
+    return rewards.masked_fill(~competes, 0.0)
+
+
 def fit_conditioned_heads(
     train: tuple[Features, RoutingTable],
     validation: tuple[Features, RoutingTable] | None,
     settings: TrainingSettings,
+    model: LatencyModel | None = None,
 ) -> tuple[dict[float, LinearHead], dict[str, float]]:
     """Fit heads at the knots of λ; return knot → head, and metrics.
 
     Candidates are those of the frozen heads: the constant one, then one per weight decay, the
     largest first; the simplest within error of the best is kept, by validation reward averaged over
-    ``settings.lams``. Both tables hold comparable queries only.
+    ``settings.lams``. Both tables hold comparable queries only. ``model`` is what
+    ``settings.targets.latency`` asks for; targets alone read it, as for the heads per λ.
     """
     options = settings.frozen
     standard = Standardisation.of(train[0])
     bias = _constant_logits(train[1], settings)
     decays = sorted(options.weight_decays, reverse=True)
     if validation is None:
-        heads, metrics = _fit(train, None, standard, bias, decays[0], settings)
+        heads, metrics = _fit(train, None, standard, bias, decays[0], settings, model)
         return heads, metrics | {"constant": 0.0, "weight_decay": decays[0]}
     candidates: list[tuple[dict[float, LinearHead], dict[str, float]]] = []
     if options.allow_constant:
@@ -155,7 +185,7 @@ def fit_conditioned_heads(
         }
         candidates.append((constant, {"constant": 1.0}))
     for decay in decays:
-        heads, metrics = _fit(train, validation, standard, bias, decay, settings)
+        heads, metrics = _fit(train, validation, standard, bias, decay, settings, model)
         candidates.append((heads, metrics | {"constant": 0.0, "weight_decay": decay}))
     rewards = [_mean_rewards(heads, validation, settings) for heads, _ in candidates]
     kept = simplest_within_error(rewards, options.tolerance_se)
@@ -179,6 +209,7 @@ def _fit(
     bias: NDArray[np.float32],
     weight_decay: float,
     settings: TrainingSettings,
+    model: LatencyModel | None,
 ) -> tuple[dict[float, LinearHead], dict[str, float]]:
     options = settings.frozen
     seed_everything(settings.seed, verbose=False)
@@ -187,8 +218,8 @@ def _fit(
     torch.nn.init.zeros_(module.head.weight)
     module.head.bias.data.copy_(torch.from_numpy(bias.ravel()))
     data = RouterData(
-        _embedded(train, standard),
-        None if validation is None else _embedded(validation, standard),
+        _embedded(train, standard, settings, model),
+        None if validation is None else _embedded(validation, standard, settings, model),
         options.batch_size,
         settings.seed,
     )
@@ -203,9 +234,14 @@ def _fit(
     return heads, metrics
 
 
-def _embedded(side: tuple[Features, RoutingTable], standard: Standardisation) -> EmbeddedQueries:
+def _embedded(
+    side: tuple[Features, RoutingTable],
+    standard: Standardisation,
+    settings: TrainingSettings,
+    model: LatencyModel | None,
+) -> EmbeddedQueries:
     features, table = side
-    supervised: Any = Measured.of(table)
+    supervised: Any = Measured.of(table, settings.targets, model)
     return EmbeddedQueries(standard.apply(features), supervised)
 
 

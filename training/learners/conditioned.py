@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.policies.encoder import EncoderPolicy
-from training.fitting import Rows, Workshop
+from training.fitting import Rows, Workshop, latency_model
 from training.settings import TrainingSettings
 
 
@@ -27,7 +27,10 @@ class ConditionedLearner:
 
         sides = [(shop.embedded[rows], shop.action.rows(rows)) for rows in (train, validation)]
         heads, _ = fit_conditioned_heads(
-            sides[0], sides[1] if len(validation) else None, shop.settings
+            sides[0],
+            sides[1] if len(validation) else None,
+            shop.settings,
+            latency_model(shop, train),
         )
         shop.task.advance()
         return EncoderPolicy(
