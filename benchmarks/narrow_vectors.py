@@ -13,7 +13,7 @@ import numpy as np
 from arms.catalogue import arm_class, spec_of
 from arms.corpora.corpus import Dataset
 from arms.errors import ArmIndexError
-from arms.indexes.maxsim import ExactIndex
+from arms.indexes.exact_index import ExactIndex
 from arms.indexes.token_vectors import TokenVectors, TokenVectorWriter
 from arms.indexes.vector_storage import Storage
 from l2r import read_datasets, read_run

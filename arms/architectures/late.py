@@ -23,8 +23,8 @@ from arms.clock import StageClock
 from arms.corpora.corpus import Corpus
 from arms.encoders.unit_encoder import UnitEncoder
 from arms.indexes import folder
+from arms.indexes.exact_index import ExactIndex
 from arms.indexes.fold import UnitTable
-from arms.indexes.maxsim import ExactIndex
 from arms.indexes.plaid_shape import PlaidShape
 from arms.indexes.token_pooling import pool
 from arms.indexes.token_vectors import TokenVectors, TokenVectorWriter

@@ -16,9 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from arms.indexes.fold import UnitTable, top_documents
 from arms.indexes.token_vectors import TokenVectors
-from arms.records import Ranking
 
 FloatArray = NDArray[np.float32]
 
@@ -26,15 +24,9 @@ _BLOCK_SIMILARITIES = 2_000_000
 """Similarities held at a time: 8 MB in float32, written into the same memory block after block.
 Fresh memory for every block cost more than twice the product itself in page faults."""
 _BLOCK_VECTORS = 32_768
-_COPY_LIMIT_BYTES = 3_000_000_000
-_RESCORED_VECTORS = 4096
-"""6 MB of float32 at 384 numbers: a block that stays in the cache, and small enough that its
-memory is reused. Blocks of 32 MB and more are returned to the system each time, which doubled
-the time of scoring a hundred documents."""
+_RESCORED_VECTORS = 1024
+"""1.5 MB of float32 at 384 numbers: a block that stays in the cache."""
 _QUERY_TOKENS_AT_ONCE = 512
-_ERROR_PER_TOKEN = {torch.float32: 2e-5, torch.bfloat16: 6e-3}
-"""Bound on the error of one inner product of unit vectors: rounding both factors and the result
-to bfloat16 costs at most 3 · 2⁻⁹ = 0.0059; in float32, accumulating 384 products, 2.3e-5."""
 
 
 def maxsim(
@@ -57,7 +49,7 @@ def maxsim(
     filled = np.flatnonzero(np.diff(begin))
     stored = vectors if isinstance(vectors, StreamedVectors) else HeldVectors(vectors)
     products = _Products(stored.dtype)
-    for place in _query_blocks([len(query) for query in queries]):
+    for place in query_blocks([len(query) for query in queries], _QUERY_TOKENS_AT_ONCE):
         tokens = np.concatenate([queries[one] for one in place])
         starts = np.cumsum([0, *[len(queries[one]) for one in place[:-1]]])
         for units in _unit_blocks(begin, filled, len(tokens)):
@@ -125,14 +117,14 @@ class _Products:
         return self._widened[:size].view(shape).copy_(product).numpy()
 
 
-def _query_blocks(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Group positions of queries that have tokens, at most so many tokens a group."""
+def query_blocks(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
+    """Group positions of queries that have tokens: one query, or ``most`` tokens at most."""
     group: list[int] = []
     tokens = 0
     for position, length in enumerate(lengths):
         if length == 0:
             continue
-        if group and tokens + length > _QUERY_TOKENS_AT_ONCE:
+        if group and tokens + length > most:
             yield group
             group, tokens = [], 0
         group.append(position)
@@ -161,7 +153,50 @@ def rescore(query: FloatArray, store: TokenVectors, units: NDArray[np.integer]) 
     A product's last digits depend on where in a block a unit stands. Units that score within that
     noise of one another are scored again, each alone, so that equal texts tie to the last bit.
     """
-    return _settled(query, store, units, _scored(query, store, units))
+    (scores,) = score([query], store, [units])
+    return settled(query, store, units, scores)
+
+
+def score(
+    queries: Sequence[FloatArray], store: TokenVectors, units: Sequence[NDArray[np.integer]]
+) -> list[FloatArray]:
+    """MaxSim in float32 of some units, others for each query, from their stored vectors.
+
+    A unit that several queries ask for is decoded once.
+
+    Returns:
+        for each query its units' scores, in their order; −inf where either has no token.
+    """
+    if len(queries) == 1:
+        return [_scored(queries[0], store, units[0])]
+    return _scored_by_unit(queries, store, units)
+
+
+def _scored_by_unit(
+    queries: Sequence[FloatArray], store: TokenVectors, units: Sequence[NDArray[np.integer]]
+) -> list[FloatArray]:
+    """The same, unit after unit, against the tokens of all queries that ask for it."""
+    counts = [len(one) for one in units]
+    asking = np.repeat(np.arange(len(queries)), counts)
+    asked = np.concatenate([np.asarray(one, dtype=np.int64) for one in units])
+    scores = np.full(len(asked), -np.inf, dtype=np.float32)
+    lengths = np.array([len(query) for query in queries])
+    pairs = np.argsort(asked, kind="stable")
+    pairs = pairs[(lengths[asking] > 0)[pairs] & (np.diff(store.begin)[asked] > 0)[pairs]]
+    if len(pairs):
+        tokens = torch.from_numpy(np.concatenate(queries))
+        first_token = np.cumsum([0, *lengths[:-1]])
+        its_tokens = [first + np.arange(n) for first, n in zip(first_token, lengths, strict=True)]
+        edges = np.flatnonzero(np.diff(asked[pairs])) + 1
+        best = []
+        for place in np.split(pairs, edges):
+            rows = np.concatenate([its_tokens[one] for one in asking[place]])
+            vectors = torch.from_numpy(store.of(int(asked[place[0]]))).float()
+            similarity = torch.mm(tokens[torch.from_numpy(rows)], vectors.T)
+            best.append(similarity.amax(dim=1))
+        starts = np.cumsum([0, *lengths[asking[pairs]][:-1]])
+        scores[pairs] = np.add.reduceat(torch.cat(best).numpy(), starts)
+    return np.split(scores, np.cumsum(counts)[:-1])
 
 
 def _scored(query: FloatArray, store: TokenVectors, units: NDArray[np.integer]) -> FloatArray:
@@ -172,15 +207,16 @@ def _scored(query: FloatArray, store: TokenVectors, units: NDArray[np.integer]) 
     return scores
 
 
-def _settled(
+def settled(
     query: FloatArray, store: TokenVectors, units: NDArray[np.integer], scores: FloatArray
 ) -> FloatArray:
-    for place in _near_ties(scores, _noise(query)).tolist():
+    """``scores`` of units, changed in place: near-ties are what each unit scores alone."""
+    for place in _near_ties(scores, noise(query)).tolist():
         scores[place] = _alone(query, store.of(int(units[place])))
     return scores
 
 
-def _noise(query: FloatArray) -> float:
+def noise(query: FloatArray) -> float:
     """How far float32 scores of equal units may stray from one another."""
     return 5e-7 * len(query)
 
@@ -214,77 +250,3 @@ def _alone(query: FloatArray, vectors: NDArray) -> float:
     """MaxSim of one unit in float64: the same for equal vectors, wherever they stand."""
     similarity = torch.from_numpy(query).double() @ torch.from_numpy(vectors).double().T
     return float(similarity.amax(dim=1).sum().float())
-
-
-class ExactIndex:
-    """Exact MaxSim over all units.
-
-    Where the processor multiplies bfloat16 in hardware, a first pass in bfloat16 finds every unit
-    that could reach the top, by a bound on the rounding error, and only those are scored in
-    float32: half the memory and two to four times the speed, with the same result.
-
-    Float16 vectors are copied into memory in the type of the first pass, up to 3 GB of them; more,
-    and int8 and binary vectors, are read from the mapped file block by block.
-    """
-
-    def __init__(self, store: TokenVectors, dtype: torch.dtype | None = None) -> None:
-        """Open with a first pass in ``dtype``; None picks by the processor."""
-        self._store = store
-        self._dtype = dtype or (torch.bfloat16 if has_fast_bfloat16() else torch.float32)
-        self._begin = np.asarray(store.begin)
-        copied_bytes = store.n_vectors * store.dimension * self._dtype.itemsize
-        self._matrix: torch.Tensor | StreamedVectors = StreamedVectors(store, self._dtype)
-        self.size_bytes = 0
-        """Of memory beside the store."""
-        if store.header.dtype == "float16" and copied_bytes <= _COPY_LIMIT_BYTES:
-            self._matrix = _copied(store, self._dtype)
-            self.size_bytes = copied_bytes
-
-    def rank(self, queries: Sequence[FloatArray], table: UnitTable, k: int) -> list[Ranking]:
-        """Return the exact best ``k`` documents of each query."""
-        found = []
-        for first in range(0, len(queries), 64):
-            block = queries[first : first + 64]
-            coarse = maxsim(block, self._matrix, self._begin)
-            found += [
-                self._top(query, scores, table, k)
-                for query, scores in zip(block, coarse, strict=True)
-            ]
-        return found
-
-    def _top(self, query: FloatArray, coarse: FloatArray, table: UnitTable, k: int) -> Ranking:
-        """Score again every unit that may hold one of the best ``k`` documents."""
-        documents = table.fold(coarse)
-        cut = max(0, len(documents) - k)
-        kth = np.partition(documents, cut)[cut]
-        margin = 2 * _ERROR_PER_TOKEN[self._dtype] * len(query)
-        units = np.flatnonzero((coarse >= kth - margin) & np.isfinite(coarse))
-        scores = _scored(query, self._store, units)
-        # Settling near-ties takes long, and counts only among those that can still be in the top.
-        near = scores >= _kth_document(scores, table.rows_of_units(units), k) - 3 * _noise(query)
-        units = units[near]
-        return top_documents(_settled(query, self._store, units, scores[near]), units, table, k)
-
-
-def _kth_document(scores: FloatArray, rows: NDArray[np.integer], k: int) -> float:
-    """The k-th best document's score, where (n,) units of (n,) documents score so; else −inf."""
-    distinct, place = np.unique(rows, return_inverse=True)
-    if len(distinct) < k:
-        return -np.inf
-    best = np.full(len(distinct), -np.inf, dtype=np.float32)
-    np.maximum.at(best, place, scores)
-    return float(np.partition(best, len(best) - k)[len(best) - k])
-
-
-def _copied(store: TokenVectors, dtype: torch.dtype) -> torch.Tensor:
-    matrix = torch.empty((store.n_vectors, store.dimension), dtype=dtype)
-    for first in range(0, store.n_vectors, _BLOCK_VECTORS):
-        last = min(first + _BLOCK_VECTORS, store.n_vectors)
-        matrix[first:last] = torch.from_numpy(store.decoded(first, last))
-    return matrix
-
-
-def has_fast_bfloat16() -> bool:
-    """Whether this processor multiplies bfloat16 matrices in hardware (AMX)."""
-    check = getattr(torch.cpu, "_is_amx_tile_supported", None)
-    return bool(check and check())

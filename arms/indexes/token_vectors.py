@@ -111,6 +111,10 @@ class TokenVectors:
         """(last − first, dimension) consecutive vectors: float16 still mapped, or new float32."""
         return decode(self._rows[first:last], self.header.dtype, self.dimension)
 
+    def taken(self, rows: NDArray[np.integer]) -> NDArray[np.floating]:
+        """(n, dimension) vectors of some rows, in the order given: new float16 or float32."""
+        return decode(self._rows[rows], self.header.dtype, self.dimension)
+
     def split(self, first: int, last: int) -> tuple[NDArray, NDArray[np.float32]]:
         """Consecutive vectors as codes and scales (:func:`arms.indexes.vector_storage.split`)."""
         return split(self._rows[first:last], self.header.dtype, self.dimension)

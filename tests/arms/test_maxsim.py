@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from arms.errors import ArmIndexError
 from arms.indexes import maxsim as module
+from arms.indexes.exact_index import ExactIndex
 from arms.indexes.fold import UnitTable
-from arms.indexes.maxsim import ExactIndex, maxsim, rescore
+from arms.indexes.maxsim import maxsim, rescore
 from arms.indexes.token_vectors import HEADER, TokenVectors, TokenVectorWriter
 from arms.records import Unit
 

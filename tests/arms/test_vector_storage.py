@@ -10,10 +10,12 @@ from arms.arm import ArmSpec
 from arms.catalogue import build_arm, open_arm
 from arms.contract import QUERIES, ArmContract, contract_corpus
 from arms.errors import ArmIndexError
+from arms.indexes import exact_index
 from arms.indexes import maxsim as module
+from arms.indexes.exact_index import ExactIndex
 from arms.indexes.fold import UnitTable
 from arms.indexes.folder import read_record
-from arms.indexes.maxsim import ExactIndex, StreamedVectors, maxsim, rescore
+from arms.indexes.maxsim import StreamedVectors, maxsim, rescore
 from arms.indexes.token_pooling import pool
 from arms.indexes.token_vectors import TokenVectors, TokenVectorWriter
 from arms.indexes.vector_storage import STORAGES, decode, encode, row_type
@@ -80,7 +82,7 @@ def test_exact_search_over_what_is_stored(
     tmp_path, documents, table, storage, dtype, streamed, monkeypatch
 ):
     if streamed:
-        monkeypatch.setattr(module, "_COPY_LIMIT_BYTES", 0)
+        monkeypatch.setattr(exact_index, "_COPY_LIMIT_BYTES", 0)
         monkeypatch.setattr(module, "_BLOCK_VECTORS", 7)
     store = stored(tmp_path / "tokens", storage, documents)
     index = ExactIndex(store, dtype)
@@ -102,7 +104,7 @@ def test_streaming_gives_the_ranking_of_a_copy(tmp_path, documents, table, monke
     store = stored(tmp_path / "tokens", "float16", documents)
     queries = [unit_vectors(n, 24, 90 + n) for n in (1, 4, 6)]
     copied = ExactIndex(store).rank(queries, table, 20)
-    monkeypatch.setattr(module, "_COPY_LIMIT_BYTES", 0)
+    monkeypatch.setattr(exact_index, "_COPY_LIMIT_BYTES", 0)
     assert ExactIndex(store).rank(queries, table, 20) == copied
 
 

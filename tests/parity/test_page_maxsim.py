@@ -13,8 +13,9 @@ from arms.architectures.rerank import RerankArm, RerankOptions
 from arms.arm import Arm, ArmSpec
 from arms.clock import StageClock
 from arms.encoders.unit_encoder import Encoded, UnitEncoder
+from arms.indexes.exact_index import ExactIndex
 from arms.indexes.fold import UnitTable
-from arms.indexes.maxsim import ExactIndex, maxsim
+from arms.indexes.maxsim import maxsim
 from arms.indexes.token_vectors import TokenVectorWriter
 from arms.pipelines.mm_late import LateOptions
 from arms.pipelines.mm_late import PipelineArm as LateArm
