@@ -446,8 +446,8 @@ def learn(
     log: Annotated[
         Path,
         typer.Argument(
-            help=".parquet or .csv with query, arm, quality, latency_ms, and perhaps propensity: "
-            "how likely that arm was to be run"
+            help=".csv, .tsv, .xlsx or .parquet with query, arm, quality, latency_ms, and perhaps "
+            "propensity: how likely that arm was to be run"
         ),
     ],
     name: Annotated[str, typer.Option(help="of the new policy")] = "bandit_log",

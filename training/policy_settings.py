@@ -34,7 +34,6 @@ class TargetSettings(Settings):
 class KnnSettings(Settings):
     """k nearest neighbours over the frozen encoder's query vectors."""
 
-    enabled: bool = True
     k: tuple[int, ...] = Field(
         default=(5, 10, 20, 50, 100, 200),
         min_length=1,
@@ -52,7 +51,6 @@ class KnnSettings(Settings):
 class LinearSettings(Settings):
     """Linear models over query vectors; penalties are compared on validation where there is any."""
 
-    enabled: bool = True
     penalties: tuple[float, ...] = Field(
         default=(0.01, 0.1, 1.0),
         min_length=1,
@@ -89,7 +87,6 @@ class MultiLabelSettings(LinearSettings):
 class BanditSettings(Settings):
     """A contextual bandit that sees one arm's outcome per training query."""
 
-    enabled: bool = True
     logging: Literal["uniform", "epsilon_greedy"] = Field(
         default="uniform", description="how the log is simulated: who chose the arm of each query"
     )
@@ -112,7 +109,6 @@ class BanditSettings(Settings):
 class EnsembleSettings(Settings):
     """UniversalRAG's two ensembles, of policies that were fitted."""
 
-    enabled: bool = True
     members: tuple[str, ...] = Field(
         default=("router_conditioned", "knn", "tfidf"),
         min_length=2,
@@ -129,7 +125,6 @@ class EnsembleSettings(Settings):
 class BoostingSettings(Settings):
     """Boosted trees that predict quality: for ``router_quality``, ``probing`` and ``cascade``."""
 
-    enabled: bool = Field(default=True, description="fit router_quality")
     rounds: int = Field(default=200, ge=1, description="trees per arm")
     learning_rate: float = Field(default=0.04, gt=0, le=1)
     leaves: int = Field(default=15, ge=2)
@@ -145,7 +140,6 @@ class BoostingSettings(Settings):
 class ProbingSettings(Settings):
     """Run some arms on every query, look at what they found, then choose."""
 
-    enabled: bool = True
     probes: tuple[str, ...] | None = Field(
         default=None,
         description="arms to run first; default: of each pipeline the better arm, the best few",
@@ -157,7 +151,6 @@ class ProbingSettings(Settings):
 class CascadeSettings(Settings):
     """Run what costs next to nothing; go on where the expected gain is worth the latency."""
 
-    enabled: bool = True
     probes: tuple[str, ...] | None = Field(
         default=None, description="arms to run first; default: all cheap ones, see share"
     )
@@ -170,7 +163,6 @@ class CascadeSettings(Settings):
 class StaticEmbeddingSettings(Settings):
     """A table of token vectors with heads over their mean: selects in a fraction of a ms."""
 
-    enabled: bool = True
     start_from: Literal["distilled", "embeddings"] = Field(
         default="embeddings",
         description="embeddings: the encoder's own input vectors; distilled: its output for each "

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -23,6 +24,21 @@ from training.policy_settings import (
     StaticEmbeddingSettings,
     TargetSettings,
 )
+
+_SWITCHES = {
+    "conditioned.enabled": ("router_conditioned",),
+    "boosting.enabled": ("router_quality",),
+    "probing.enabled": ("probing",),
+    "cascade.enabled": ("cascade",),
+    "static_embedding.enabled": ("static_embedding",),
+    "baselines.tfidf": ("tfidf",),
+    "knn.enabled": ("knn",),
+    "arabzadeh.enabled": ("arabzadeh",),
+    "multi_label.enabled": ("multi_label",),
+    "bandit.enabled": ("bandit",),
+    "ensemble.enabled": ("ensemble_confidence", "ensemble_majority"),
+}
+"""Keys that were read once → the policies that they switched; ``policies`` names them now."""
 
 
 def _ascending(lams: tuple[float, ...]) -> tuple[float, ...]:
@@ -68,7 +84,6 @@ class ConditionedSettings(Settings):
     Weight decays, learning rate and batches are those of ``frozen``.
     """
 
-    enabled: bool = True
     knots: tuple[float, ...] = Field(default=(0.0, 1.0), min_length=1)
     epochs: int = Field(default=20, ge=1)
 
@@ -115,7 +130,6 @@ class WandbSettings(Settings):
 class BaselineSettings(Settings):
     """TF-IDF + logistic regression on hard labels."""
 
-    tfidf: bool = True
     inverse_regularisation: tuple[float, ...] = Field(
         default=(1.0, 10.0),
         min_length=1,
@@ -183,3 +197,31 @@ class TrainingSettings(Settings):
     wandb: WandbSettings = WandbSettings()
 
     _check_lams = field_validator("lams", "lora_lams")(_ascending)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_switches(cls, given: Any) -> Any:
+        if isinstance(given, dict):
+            _check_switches(given)
+        return given
+
+
+def _check_switches(given: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` where a former switch is there, with the list that does the same."""
+    found = {}
+    for key in _SWITCHES:
+        block, name = key.split(".")
+        if isinstance(given.get(block), Mapping) and name in given[block]:
+            found[key] = given[block][name]
+    named = given.get("policies")
+    kept = [
+        policy
+        for key, policies in _SWITCHES.items()
+        for policy in policies
+        if found.get(key, True) and (named is None or policy in named)
+    ]
+    if found:
+        raise ValueError(
+            f"{', '.join(found)}: no longer a setting; 'policies' alone names what is fitted. The "
+            f"same as before: policies: [{', '.join(kept)}]"
+        )

@@ -94,7 +94,7 @@ def _make(
     if not getattr(tokenizer, "is_fast", False):
         raise SettingsError(
             f"the encoder '{encoder.encoder_id}' has no fast tokeniser, which a static-embedding "
-            "router needs; choose another encoder, or static_embedding.enabled: false"
+            "router needs; choose another encoder, or leave it out of 'policies'"
         )
     if start_from == "embeddings":
         rows = model.get_input_embeddings().weight.detach().numpy().astype(np.float32)

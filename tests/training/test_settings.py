@@ -1,6 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
+from training.learners import LEARNERS, learners_of
 from training.settings import LoraSettings, TrainingSettings
 
 
@@ -38,3 +39,24 @@ def test_accumulation_must_divide_the_batch():
     assert LoraSettings(batch_size=32, accumulate=2).accumulate == 2
     with pytest.raises(ValidationError, match="accumulate must divide batch_size 32, got 3"):
         LoraSettings(accumulate=3)
+
+
+def test_former_switches_name_the_list_that_does_the_same():
+    with pytest.raises(ValidationError) as told:
+        TrainingSettings.model_validate(
+            {"knn": {"enabled": False, "k": [5]}, "baselines": {"tfidf": True}}
+        )
+    message = str(told.value)
+    assert "baselines.tfidf, knn.enabled: no longer a setting" in message
+    kept = [one.name for one in LEARNERS if one.name != "knn"]
+    listed = message.partition("policies: [")[2].partition("]")[0].split(", ")
+    assert sorted(listed) == sorted(kept)
+    settings = TrainingSettings(policies=tuple(listed))
+    assert [one.name for one in learners_of(settings)] == kept
+    with pytest.raises(ValidationError, match=r"policies: \[tfidf\]"):
+        TrainingSettings.model_validate({"knn": {"enabled": False}, "policies": ["knn", "tfidf"]})
+
+
+def test_the_lora_routers_take_the_place_of_the_conditioned_one():
+    names = [one.name for one in learners_of(TrainingSettings(encoder_mode="lora"))]
+    assert names == [one.name for one in LEARNERS if one.name != "router_conditioned"]

@@ -35,6 +35,8 @@ LEARNERS: tuple[Learner, ...] = (
     EnsembleLearner("majority"),
 )
 """In the order in which they are fitted; ensembles last, of those before them."""
+NOT_WITH_LORA = (ConditionedLearner.name,)
+"""Routers over the frozen encoder, which LoRA at every lam takes the place of."""
 
 
 def learners_of(settings: TrainingSettings) -> tuple[Learner, ...]:
@@ -53,6 +55,7 @@ def learners_of(settings: TrainingSettings) -> tuple[Learner, ...]:
                 raise SettingsError(
                     f"training.policies names '{name}'; {hint}known: {', '.join(known)}"
                 )
+    left_out = () if settings.encoder_mode == "frozen" else NOT_WITH_LORA
     return tuple(
-        one for one in LEARNERS if (named is None or one.name in named) and one.wanted(settings)
+        one for one in LEARNERS if (named is None or one.name in named) and one.name not in left_out
     )

@@ -54,10 +54,6 @@ class ArabzadehLearner:
     name = "arabzadeh"
     may_be_default = False
 
-    def wanted(self, settings: TrainingSettings) -> bool:
-        """On unless switched off."""
-        return settings.arabzadeh.enabled
-
     def steps(self, settings: TrainingSettings) -> int:
         """One."""
         return 1

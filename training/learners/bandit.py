@@ -18,10 +18,6 @@ class BanditLearner:
     name = "bandit"
     may_be_default = False
 
-    def wanted(self, settings: TrainingSettings) -> bool:
-        """On unless switched off."""
-        return settings.bandit.enabled
-
     def steps(self, settings: TrainingSettings) -> int:
         """One."""
         return 1

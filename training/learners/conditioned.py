@@ -13,10 +13,6 @@ class ConditionedLearner:
     name = "router_conditioned"
     may_be_default = True
 
-    def wanted(self, settings: TrainingSettings) -> bool:
-        """With a frozen encoder, unless switched off."""
-        return settings.conditioned.enabled and settings.encoder_mode == "frozen"
-
     def steps(self, settings: TrainingSettings) -> int:
         """One: all λ are fitted together."""
         return 1

@@ -20,10 +20,6 @@ class EnsembleLearner:
         self.rule: Rule = rule
         self.name = f"ensemble_{rule}"
 
-    def wanted(self, settings: TrainingSettings) -> bool:
-        """On unless switched off."""
-        return settings.ensemble.enabled
-
     def steps(self, settings: TrainingSettings) -> int:
         """One."""
         return 1

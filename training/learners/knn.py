@@ -17,10 +17,6 @@ class KnnLearner:
     name = "knn"
     may_be_default = False
 
-    def wanted(self, settings: TrainingSettings) -> bool:
-        """On unless switched off."""
-        return settings.knn.enabled
-
     def steps(self, settings: TrainingSettings) -> int:
         """One."""
         return 1

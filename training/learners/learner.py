@@ -20,9 +20,6 @@ class Learner(Protocol):
     def may_be_default(self) -> bool:
         """Whether it can be the router that is used by default: any λ, the query alone."""
 
-    def wanted(self, settings: TrainingSettings) -> bool:
-        """Whether the settings ask for it."""
-
     def steps(self, settings: TrainingSettings) -> int:
         """How often one fit moves ``shop.task`` on."""
 

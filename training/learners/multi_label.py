@@ -27,10 +27,6 @@ class MultiLabelLearner:
     name = "multi_label"
     may_be_default = False
 
-    def wanted(self, settings: TrainingSettings) -> bool:
-        """On unless switched off."""
-        return settings.multi_label.enabled
-
     def steps(self, settings: TrainingSettings) -> int:
         """One for each λ."""
         return len(settings.lams)

@@ -28,10 +28,6 @@ class ProbingLearner:
     name = "probing"
     may_be_default = False
 
-    def wanted(self, settings: TrainingSettings) -> bool:
-        """On unless switched off."""
-        return settings.probing.enabled
-
     def steps(self, settings: TrainingSettings) -> int:
         """One."""
         return 1
@@ -52,10 +48,6 @@ class CascadeLearner:
 
     name = "cascade"
     may_be_default = False
-
-    def wanted(self, settings: TrainingSettings) -> bool:
-        """On unless switched off."""
-        return settings.cascade.enabled
 
     def steps(self, settings: TrainingSettings) -> int:
         """One."""

@@ -14,10 +14,6 @@ class QualityLearner:
     name = "router_quality"
     may_be_default = True
 
-    def wanted(self, settings: TrainingSettings) -> bool:
-        """On unless switched off."""
-        return settings.boosting.enabled
-
     def steps(self, settings: TrainingSettings) -> int:
         """One."""
         return 1

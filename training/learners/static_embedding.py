@@ -31,10 +31,6 @@ class StaticEmbeddingLearner:
     name = "static_embedding"
     may_be_default = True
 
-    def wanted(self, settings: TrainingSettings) -> bool:
-        """On unless switched off."""
-        return settings.static_embedding.enabled
-
     def steps(self, settings: TrainingSettings) -> int:
         """One for each strength of the pull to the start."""
         return len(settings.static_embedding.decays)

@@ -14,10 +14,6 @@ class TfidfLearner:
     name = "tfidf"
     may_be_default = False
 
-    def wanted(self, settings: TrainingSettings) -> bool:
-        """On unless switched off."""
-        return settings.baselines.tfidf
-
     def steps(self, settings: TrainingSettings) -> int:
         """One for each λ."""
         return len(settings.lams)
