@@ -30,6 +30,8 @@ class DecidedGroup:
     label_rows: IntArray
     plan_codes: IntArray
     overhead_ms: FloatArray
+    reused_encode_ms: FloatArray
+    """Encoding that the arms of the plan needn't do, as they take the policy's query vector."""
     predicted_quality: FloatArray | None = None
     """Quality that the policy expected of its choice, query by query; None where not recorded."""
 
@@ -91,6 +93,7 @@ def join_decisions(decisions: pa.Table | Iterable[pa.RecordBatch], labels: Label
             label_rows=coded.label_rows[members],
             plan_codes=coded.plan_codes[members],
             overhead_ms=coded.overhead_ms[members],
+            reused_encode_ms=coded.reused_encode_ms[members],
             predicted_quality=None if predicted is None else predicted[members],
         )
         for members in np.split(order, borders)
@@ -131,12 +134,14 @@ def _checked(group: DecidedGroup, labels: Labels) -> DecidedGroup:
             f"{labels.datasets[twice[0]]} twice at lam {group.lam}; one decision per query, policy "
             "and lam is expected: rerun l2r train"
         )
-    bad = ~(np.isfinite(group.overhead_ms) & (group.overhead_ms >= 0.0))
-    if bad.any():
-        raise RouterError(
-            f"{group.policy} has {int(bad.sum())} decisions whose overhead_ms is negative or not "
-            "finite; a duration of at least 0 is expected: rerun l2r train"
-        )
+    for name in ("overhead_ms", "reused_encode_ms"):
+        duration = getattr(group, name)
+        bad = ~(np.isfinite(duration) & (duration >= 0.0))
+        if bad.any():
+            raise RouterError(
+                f"{group.policy} has {int(bad.sum())} decisions whose {name} is negative or not "
+                "finite; a duration of at least 0 is expected: rerun l2r train"
+            )
     return group
 
 
@@ -169,9 +174,11 @@ def _picks(group: DecidedGroup, plans: tuple[Plan, ...], evaluation: Evaluation)
         answering_arm=np.full(len(evaluation), -1, dtype=np.int16),
         runs=np.zeros((len(evaluation), len(evaluation.pipelines)), dtype=bool),
         overhead_ms=np.zeros(len(evaluation)),
+        reused_encode_ms=np.zeros(len(evaluation)),
         predicted_quality=predicted,
     )
     picks.answering_arm[rows] = answers[codes]
     picks.runs[rows] = runs_of_plan[codes]
     picks.overhead_ms[rows] = group.overhead_ms[inside]
+    picks.reused_encode_ms[rows] = group.reused_encode_ms[inside]
     return picks

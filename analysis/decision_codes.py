@@ -23,6 +23,8 @@ TEST = "test"
 FOLDS = "cv"
 PREDICTED = "predicted_quality"
 """A column that decisions may have: the quality that the policy expected of its choice."""
+REUSED = "reused_encode_ms"
+"""Another: encoding that the arms needn't do, as they take the policy's query vector."""
 
 _TEXTS = ("policy", "dataset", "query_id", "split", "plan")
 _NUMBERS = ("lam", "overhead_ms")
@@ -44,6 +46,8 @@ class CodedDecisions:
     is_fold: NDArray[np.bool_]
     """True: by the model of a fold; False: on the test split."""
     predicted_quality: FloatArray | None
+    reused_encode_ms: FloatArray
+    """0 throughout where the decisions have no such column."""
 
 
 def read_decision_batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -59,7 +63,7 @@ def read_decision_batches(path: Path) -> Iterator[pa.RecordBatch]:
         missing = [name for name in (*_TEXTS, *_NUMBERS) if name not in present]
         if missing:
             raise RouterError(f"{path} lacks the columns {', '.join(missing)}; rerun l2r train")
-        wanted = [name for name in (*_TEXTS, *_NUMBERS, PREDICTED) if name in present]
+        wanted = [name for name in (*_TEXTS, *_NUMBERS, PREDICTED, REUSED) if name in present]
         with pq.ParquetFile(path, read_dictionary=list(_TEXTS)) as file:
             yield from file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False)
     except (OSError, pa.ArrowException) as error:
@@ -103,6 +107,8 @@ class _Coder:
         self._keep("plans", _mapped(taken["plan"], self._plan_code))
         self._keep("lams", _numbers(taken["lam"], np.nan))
         self._keep("overheads", _numbers(taken["overhead_ms"], 0.0))
+        told = taken[REUSED] if REUSED in batch.schema.names else pa.nulls(len(kept), pa.float64())
+        self._keep("reused", _numbers(told, 0.0))
         if PREDICTED in batch.schema.names:
             self.predicts = True
             self._keep("predicted", _numbers(taken[PREDICTED], np.nan))
@@ -123,6 +129,7 @@ class _Coder:
             overhead_ms=self._all("overheads", np.float64),
             is_fold=self._all("folds", np.bool_),
             predicted_quality=self._all("predicted", np.float64) if self.predicts else None,
+            reused_encode_ms=self._all("reused", np.float64),
         )
 
     def _keep(self, name: str, values: NDArray[Any]) -> None:

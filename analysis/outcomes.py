@@ -14,6 +14,7 @@ from arms.reward import reward
 REWARD = "reward"
 LATENCY = "latency_ms"
 OVERHEAD = "overhead_ms"
+REUSED = "reused_encode_ms"
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,8 @@ class Picks:
     """(N, P) arms that are run, probes included."""
     overhead_ms: FloatArray
     """(N,) milliseconds the policy itself took."""
+    reused_encode_ms: FloatArray
+    """(N,) encoding that the arms needn't do, as they take the policy's query vector."""
     predicted_quality: FloatArray | None = None
     """(N,) quality it expected of its choice; NaN where not said, None where it never says."""
 
@@ -43,8 +46,10 @@ class Outcome:
     answering_arm: ArmCodes
     runs: BoolArray
     overhead_ms: FloatArray
+    reused_encode_ms: FloatArray
+    """Counted once, in the overhead: at most what the arms run took."""
     latency_ms: FloatArray
-    """Arms run plus the policy's own overhead."""
+    """Arms run plus the policy's own overhead, less the encoding reused."""
     reward: FloatArray
     predicted_quality: FloatArray | None = None
 
@@ -54,18 +59,21 @@ class Outcome:
         return np.isfinite(self.reward)
 
     def values(self, metric: str) -> FloatArray:
-        """(N,) of ``reward``, ``latency_ms``, ``overhead_ms`` or one of the measures."""
+        """(N,) of ``reward``, of a duration (``latency_ms``, …) or of one of the measures."""
         if metric == REWARD:
             return self.reward
         if metric == LATENCY:
             return self.latency_ms
-        if metric == OVERHEAD:
-            return np.where(self.evaluated, self.overhead_ms, np.nan)
+        if metric in (OVERHEAD, REUSED):
+            return np.where(self.evaluated, getattr(self, metric), np.nan)
         answered = _answers(self.evaluation.quality[metric], self.answering_arm)
         return np.where(self.evaluated, answered, np.nan)
 
     def latency_samples_ms(self) -> FloatArray | None:
-        """All single timings of the plan, overhead added, NaNs dropped; None if not kept."""
+        """All single timings of the plan, overhead added, NaNs dropped; None if not kept.
+
+        Encoding that is reused is taken off as its median: its single timings aren't kept.
+        """
         samples = self.evaluation.samples_ms
         if samples is None:
             return None
@@ -74,7 +82,8 @@ class Outcome:
             plan = np.take_along_axis(samples, answering, axis=1)[:, 0]
         else:  # probes count too
             plan = np.where(self.runs[:, :, None], samples, 0.0).sum(axis=1)
-        timed = (plan + self.overhead_ms[:, None])[self.evaluated]
+        arms_ms = np.maximum(plan - self.reused_encode_ms[:, None], 0.0)  # NaN stays NaN
+        timed = (arms_ms + self.overhead_ms[:, None])[self.evaluated]
         return timed[np.isfinite(timed)]
 
 
@@ -86,7 +95,7 @@ def _answers(values: FloatArray, answering_arm: ArmCodes) -> FloatArray:
 
 
 def normalised_plan_latency(latency_ms: FloatArray, total_latency_ms: FloatArray) -> FloatArray:
-    """``(Σ L of the arms run + o) / Σ_j L_j`` over the declared set; may exceed 1.
+    """``(Σ L of the arms run + o − reused) / Σ_j L_j`` over the declared set; may exceed 1.
 
     Where the declared arms took no time at all, everything is equally free: 0. NaN stays NaN.
     """
@@ -95,10 +104,14 @@ def normalised_plan_latency(latency_ms: FloatArray, total_latency_ms: FloatArray
 
 
 def score(evaluation: Evaluation, policy: str, lam: float, picks: Picks) -> Outcome:
-    """Evaluate ``picks``: reward by Eq. 1 of RetrievalRouter, the overhead charged in full."""
+    """Evaluate ``picks``: reward by Eq. 1 of RetrievalRouter, the overhead charged in full.
+
+    A query vector that the policy and an arm share is counted once, in the overhead.
+    """
     run = np.where(picks.runs, evaluation.latency_ms, 0.0).sum(axis=1)
     quality = _answers(evaluation.quality[evaluation.primary_measure], picks.answering_arm)
-    latency = np.where(np.isnan(quality), np.nan, run + picks.overhead_ms)
+    reused = np.minimum(picks.reused_encode_ms, run)
+    latency = np.where(np.isnan(quality), np.nan, run + picks.overhead_ms - reused)
     share = normalised_plan_latency(latency, evaluation.total_latency_ms)
     return Outcome(
         policy=policy,
@@ -107,6 +120,7 @@ def score(evaluation: Evaluation, policy: str, lam: float, picks: Picks) -> Outc
         answering_arm=picks.answering_arm,
         runs=picks.runs,
         overhead_ms=picks.overhead_ms,
+        reused_encode_ms=reused,
         latency_ms=np.where(np.isnan(share), np.nan, latency),
         reward=reward(quality, share, lam),
         predicted_quality=picks.predicted_quality,
@@ -120,6 +134,7 @@ def picks_of_single_arms(evaluation: Evaluation, answering_arm: ArmCodes) -> Pic
         answering_arm=answering_arm,
         runs=answering_arm[:, None] == columns[None, :],
         overhead_ms=np.zeros(len(evaluation)),
+        reused_encode_ms=np.zeros(len(evaluation)),
     )
 
 

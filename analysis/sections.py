@@ -23,6 +23,7 @@ from analysis.frontier_tables import areas_table, points_table, significance_tab
 from analysis.headline import arm_answers, headline
 from analysis.losses import FoundDocuments
 from analysis.results import Results
+from analysis.reuse import reuse_note
 from analysis.roles import title_of
 from analysis.summary import MACRO, MICRO
 from analysis.summary_tables import (
@@ -91,6 +92,7 @@ def _what_was_run(results: Results) -> Section:
         "and the router's overhead included, is divided by the same sum: the latencies of "
         f"{', '.join(evaluation.declared_arms)} on that query. Quality is "
         f"{evaluation.primary_measure}.",
+        *filter(None, [reuse_note(results.test.summaries)]),
         f"Policies were decided at λ = {lams}; the text shows λ = {shown}, the CSV files all.",
         *results.notes,
     ]

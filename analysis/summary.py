@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.evaluation import FloatArray, IntArray
-from analysis.outcomes import LATENCY, OVERHEAD, REWARD, Outcome, Scores
+from analysis.outcomes import LATENCY, OVERHEAD, REUSED, REWARD, Outcome, Scores
 from analysis.roles import ORACLE_PIPELINES, ORACLE_ROUTER_ARMS
 
 MICRO = "micro"
@@ -54,7 +54,7 @@ def summarise(scores: Scores) -> tuple[list[Summary], list[Summary]]:
 
 
 def _metrics(outcome: Outcome, scores: Scores) -> dict[str, FloatArray]:
-    names = (*scores.evaluation.measures, REWARD, LATENCY, OVERHEAD)
+    names = (*scores.evaluation.measures, REWARD, LATENCY, OVERHEAD, REUSED)
     metrics = {name: outcome.values(name) for name in names}
     for name, oracle in ((REGRET_A, ORACLE_ROUTER_ARMS), (REGRET_P, ORACLE_PIPELINES)):
         best = scores.get(oracle, outcome.lam)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from analysis.columns import LAM, POLICY, measure_title
 from analysis.headroom import SMALLEST_HEADROOM
-from analysis.outcomes import LATENCY, OVERHEAD, REWARD
+from analysis.outcomes import LATENCY, OVERHEAD, REUSED, REWARD
 from analysis.results import EvaluationResults, Results
+from analysis.reuse import HEADING, reused_means
 from analysis.roles import ORACLE_ROUTER_ARMS, role_of, title_of
 from analysis.summary import MACRO, MICRO, P95, P95_SAMPLES, REGRET_A, REGRET_P, Summary
 from analysis.table import Cell, Column, Kind, Row, Table
@@ -60,6 +63,7 @@ def main_table(results: Results) -> Table:
         key=lambda one: one.lam,
     )
     always = (results.router, ORACLE_ROUTER_ARMS)
+    durations = [(OVERHEAD, "of that, own overhead"), *_reused(results.test.summaries)]
     rows: list[tuple[bool, Row]] = [
         (
             one.lam in results.shown_lams or one.policy in always,
@@ -68,7 +72,7 @@ def main_table(results: Results) -> Table:
                 title_of(one.policy),
                 one.n,
                 *(one.means.get(key) for key, *_ in metrics),
-                one.means.get(OVERHEAD),
+                *(one.means.get(key) for key, _ in durations),
                 closed.get((one.policy, one.lam)),
                 one.means.get(REGRET_A),
             ),
@@ -80,7 +84,7 @@ def main_table(results: Results) -> Table:
         POLICY,
         Column("n", "n", "count"),
         *(Column(*metric) for metric in metrics),
-        Column(OVERHEAD, "of that, own overhead", "ms"),
+        *(Column(key, heading, "ms") for key, heading in durations),
         Column("headroom_closed", "headroom closed", "share"),
         Column(REGRET_A, "regret", "change"),
     )
@@ -96,6 +100,11 @@ def main_table(results: Results) -> Table:
         f"intervals of {results.settings.confidence:.0%}.",
         latex=True,
     )
+
+
+def _reused(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
+    """The column of reused encoding, where there is any."""
+    return [(REUSED, HEADING)] if reused_means(summaries) else []
 
 
 def _main_metrics(measures: tuple[str, ...]) -> list[tuple[str, str, Kind]]:
@@ -122,6 +131,7 @@ def summary_table(
         (P95, "P95 ms", "ms"),
         (P95_SAMPLES, "P95 ms, single timings", "ms"),
         (OVERHEAD, "overhead ms", "ms"),
+        *((key, f"{heading} ms", "ms") for key, heading in _reused(summaries)),
         (REWARD, "reward", "quality"),
         (REGRET_A, "regret", "change"),
         (REGRET_P, "regret against P", "change"),
@@ -133,7 +143,7 @@ def summary_table(
         Column("n", "n", "count"),
         Column("n_queries", "queries", "count", shown=False),
         *(
-            Column(key, heading, kind, shown=key not in (OVERHEAD, REGRET_P))
+            Column(key, heading, kind, shown=key not in (OVERHEAD, REUSED, REGRET_P))
             for key, heading, kind in metrics
         ),
     )

@@ -36,11 +36,16 @@ DECISION_SCHEMA = pa.schema(
 
 PREDICTED = pa.field("predicted_quality", pa.float64())
 """A further column that decisions may have: the quality that the policy expected of its plan."""
+REUSED = pa.field("reused_encode_ms", pa.float64())
+"""Another: milliseconds, at least 0, that the plan's arms save by taking the policy's query vector
+instead of encoding the query again. A plan's latency is its arms' and ``overhead_ms`` less these.
+Decisions made before have no such column: there everything is counted."""
+_FURTHER = (PREDICTED, REUSED)
 
 
 def write_decisions(table: pa.Table, path: Path) -> None:
-    """Write ``table`` atomically, cast to the schema; ``PREDICTED`` is kept where it is there."""
-    schema = _with_predictions(table.column_names)
+    """Write ``table`` atomically, cast to the schema; further columns are kept."""
+    schema = _schema(table.column_names)
     with atomic_file(path) as temporary:
         pq.write_table(table.select(schema.names).cast(schema), temporary)
 
@@ -56,8 +61,8 @@ def read_decisions(path: Path) -> pa.Table:
     missing = [name for name in DECISION_SCHEMA.names if name not in table.column_names]
     if missing:
         raise RouterError(f"{path} lacks the columns {', '.join(missing)}; rerun l2r train")
-    return table.select(_with_predictions(table.column_names).names)
+    return table.select(_schema(table.column_names).names)
 
 
-def _with_predictions(present: Sequence[str]) -> pa.Schema:
-    return DECISION_SCHEMA.append(PREDICTED) if PREDICTED.name in present else DECISION_SCHEMA
+def _schema(present: Sequence[str]) -> pa.Schema:
+    return pa.schema([*DECISION_SCHEMA, *(one for one in _FURTHER if one.name in present)])

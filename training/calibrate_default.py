@@ -8,7 +8,7 @@ from arms.reward import FloatArray
 from router.calibration import Calibration
 from router.policy import Policy
 from training.calibrating import HeldOut, calibrate_policy, realised_by
-from training.deciding import already_known
+from training.deciding import already_known, reusable_ms
 from training.fitting import Workshop
 
 
@@ -24,7 +24,13 @@ def calibrate_on_validation(
     if not len(rows):
         return {}
     median_ms = float(np.median(overhead_ms))
-    held_out = HeldOut("val", shop.action.rows(rows), shop.every.rows(rows), label_hash)
+    held_out = HeldOut(
+        "val",
+        shop.action.rows(rows),
+        shop.every.rows(rows),
+        label_hash,
+        reusable_ms(shop, policy, rows),
+    )
     realised = realised_by(policy, held_out, median_ms, already_known(shop, policy, rows))
     return {
         policy.name: calibrate_policy(

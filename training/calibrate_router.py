@@ -18,6 +18,7 @@ from router.policy import Known, Policy
 from training.calibrating import POINTS, HeldOut, calibrate_policy, realised_by
 from training.labels_hash import labels_hash
 from training.probed import RecordedRuns
+from training.reused_encoding import reusable_encode_ms
 from training.table import RoutingTable, Texts, routing_table
 
 _TIMED_QUERIES = 50
@@ -86,7 +87,13 @@ def open_held_out(
     action = routing_table(labels, policy.arms, texts)
     every = routing_table(labels, labels.pipelines, texts)
     rows = np.flatnonzero((action.splits == split) & action.comparable & every.comparable)
-    held_out = HeldOut(split, action.rows(rows), every.rows(rows), labels_hash(labels_folder))
+    reusable = None
+    if policy.queries is not None:
+        encoder = policy.queries.load(policy.device)
+        reusable = reusable_encode_ms(labels_folder, labels, every, encoder)[rows]
+    held_out = HeldOut(
+        split, action.rows(rows), every.rows(rows), labels_hash(labels_folder), reusable
+    )
     probed = None
     if policy.probes:
         runs = RecordedRuns.beside(labels_folder, labels)

@@ -35,6 +35,8 @@ class HeldOut:
     action: RoutingTable
     every: RoutingTable
     labels_hash: str
+    reusable_ms: FloatArray | None = None
+    """(Q, P) what arms save by taking the policy's query vectors; None: nothing."""
 
 
 def realised_by(policy: Policy, held_out: HeldOut, overhead_ms: float, known: Known) -> Realised:
@@ -43,7 +45,7 @@ def realised_by(policy: Policy, held_out: HeldOut, overhead_ms: float, known: Kn
 
     def realised(lam: float) -> PlanOutcomes:
         decided = policy.decide(action.texts.tolist(), lam, known)
-        return plan_outcomes(decided.plans, held_out.every, overhead_ms)
+        return plan_outcomes(decided.plans, held_out.every, overhead_ms, held_out.reusable_ms)
 
     return realised
 

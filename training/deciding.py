@@ -14,6 +14,7 @@ from router.policy import Known, Plan, Policy, Probed
 from training.baselines import Columns, same_mix
 from training.decision_table import DecisionTable
 from training.fitting import BestStatic, Rows, Workshop
+from training.plan_outcomes import reused_ms
 from training.table import RoutingTable
 
 ROUTER = "router"
@@ -67,6 +68,7 @@ def add_decisions(
     chosen = {}
     for name, policy in fitted.learned.items():
         known = already_known(shop, policy, rows)
+        reusable = reusable_ms(shop, policy, rows)
         for lam in policy.lams or shop.settings.lams:
             decided = policy.decide(action.texts.tolist(), lam, known)
             columns = answering_columns(decided.plans, action.arms)
@@ -79,6 +81,7 @@ def add_decisions(
                 decided.probabilities[np.arange(len(rows)), columns],
                 overheads[name][rows],
                 decided.predicted_quality,
+                reused_ms(decided.plans, every, reusable),
             )
             chosen[name, lam] = columns
             if name == ROUTER:
@@ -127,12 +130,19 @@ def answering_columns(plans: Sequence[Plan], arms: Sequence[str]) -> Columns:
 
 def already_known(shop: Workshop, policy: Policy, rows: Rows) -> Known:
     """What is known of ``rows``: query vectors, what probes found, which arms compete."""
-    same = policy.frozen_encoder() == shop.encoder.resolved.revision and shop.embedded.shape[1] > 0
+    same = policy.queries is not None and policy.queries.same_as(shop.encoder)
     return Known(
-        embeddings=shop.embedded[rows] if same else None,
+        embeddings=shop.embedded[rows] if same and shop.embedded.shape[1] else None,
         probed=_probed(shop, policy, rows),
         competes=shop.action.competes[rows],
     )
+
+
+def reusable_ms(shop: Workshop, policy: Policy, rows: Rows) -> FloatArray | None:
+    """(rows, P) what arms save by taking the policy's query vectors; None where it has none."""
+    if shop.reusable_ms is None or policy.queries is None:
+        return None
+    return shop.reusable_ms[rows] if policy.queries.same_as(shop.encoder) else None
 
 
 def _probed(shop: Workshop, policy: Policy, rows: Rows) -> Probed | None:

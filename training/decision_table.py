@@ -9,10 +9,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from arms.reward import FloatArray
-from router.decisions import DECISION_SCHEMA, PREDICTED
+from router.decisions import DECISION_SCHEMA, PREDICTED, REUSED
 from training.table import RoutingTable
 
-_SCHEMA = DECISION_SCHEMA.append(PREDICTED)
+_SCHEMA = DECISION_SCHEMA.append(PREDICTED).append(REUSED)
 
 
 @dataclass
@@ -31,6 +31,7 @@ class DecisionTable:
         probability: FloatArray | None = None,
         overhead_ms: FloatArray | None = None,
         predicted_quality: FloatArray | None = None,
+        reused_encode_ms: FloatArray | None = None,
     ) -> None:
         """Add one decision per row of ``table``; a plan of None decides nothing.
 
@@ -43,6 +44,7 @@ class DecisionTable:
             probability: (Q,) of the answering arm; None where the policy has none.
             overhead_ms: (Q,) what deciding took; None for 0.
             predicted_quality: (Q,) expected of the answer; None where nothing is.
+            reused_encode_ms: (Q,) encoding that the arms needn't do again; None for 0.
         """
         decided = np.array([plan is not None for plan in plans], dtype=bool)
         count = int(decided.sum())
@@ -58,6 +60,9 @@ class DecisionTable:
                 np.zeros(count) if overhead_ms is None else overhead_ms[decided]
             ),
             "predicted_quality": _numbers(predicted_quality, decided),
+            "reused_encode_ms": pa.array(
+                np.zeros(count) if reused_encode_ms is None else reused_encode_ms[decided]
+            ),
         }
         self._parts.append(pa.table(content, schema=_SCHEMA))
 

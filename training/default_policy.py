@@ -17,6 +17,7 @@ from training.deciding import (
     Fitted,
     Overheads,
     already_known,
+    reusable_ms,
 )
 from training.fitting import Rows, Workshop
 from training.learners import LEARNERS, learners_of
@@ -82,10 +83,11 @@ def typical_ms(overhead_ms: FloatArray) -> float:
 def validation_reward(shop: Workshop, policy: Policy, rows: Rows, overhead_ms: FloatArray) -> float:
     """Mean reward on ``rows`` over the settings' λ, the typical overhead charged."""
     table, every = shop.action.rows(rows), shop.every.rows(rows)
-    known, charged, found = already_known(shop, policy, rows), typical_ms(overhead_ms), []
+    known, reusable = already_known(shop, policy, rows), reusable_ms(shop, policy, rows)
+    charged, found = typical_ms(overhead_ms), []
     for lam in shop.settings.lams:
         decided = policy.decide(table.texts.tolist(), lam, known)
-        outcomes = plan_outcomes(decided.plans, every, charged)
+        outcomes = plan_outcomes(decided.plans, every, charged, reusable)
         found.append(float(plan_rewards(outcomes, table, lam).mean()))
     return float(np.mean(found))
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arms.progress import Task
+from arms.reward import FloatArray
 from router.policies.encoder import LinearHead
 from router.policy import Policy
 from router.query_encoder import QueryEncoder
@@ -57,6 +58,8 @@ class Workshop:
     """Arm that fuses others → the arms it fuses."""
     learned: Mapping[str, Policy] = field(default_factory=dict)
     """Policies fitted before this one on the same rows: for ensembles of them."""
+    reusable_ms: FloatArray | None = None
+    """(Q, P) what arms save by taking the encoder's query vector; None: nothing is counted so."""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from training.guarding import domain_of, guard
 from training.learners import learners_of
 from training.lightning_run import check_trainer
 from training.probed import RecordedRuns
+from training.reused_encoding import reusable_encode_ms
 from training.settings import TrainingSettings
 from training.table import RoutingTable, Texts, check_trainable, routing_table
 from training.work_folder import WorkFolder, fingerprint, key_of
@@ -114,7 +115,18 @@ def leave_one_dataset_out(
     steps = len(settings.lams) * per_lam + sum(one.steps(settings) for one in learners_of(settings))
     with progress.task("fitting", total=count * steps) as task:
         runs = RecordedRuns.beside(labels_folder, labels)
-        shop = Workshop(settings, encoder, embedded, action, every, work, task, runs=runs)
+        reusable = reusable_encode_ms(labels_folder, labels, every, encoder)
+        shop = Workshop(
+            settings,
+            encoder,
+            embedded,
+            action,
+            every,
+            work,
+            task,
+            runs=runs,
+            reusable_ms=reusable,
+        )
         fits = _Fits(shop, per_lam, steps)
         reference = _reference(fits)
         inside = [_decided(fits, in_folds, fold, reference) for fold in _parts(in_folds)]
@@ -252,4 +264,5 @@ def _key(fits: _Fits, rows: FoldRows, *parts: Any) -> str:
         fingerprint(shop.action.rows(rows.validation)),
         fingerprint(shop.every),
         shop.encoder.resolved.revision,
+        [] if shop.reusable_ms is None else shop.reusable_ms.sum(axis=0).tolist(),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from arms.errors import LabelsError
-from arms.reward import FloatArray, reward
+from arms.reward import BoolArray, FloatArray, reward
 from router.policy import Plan
 from training.baselines import Columns
 from training.table import RoutingTable
@@ -23,11 +23,14 @@ class PlanOutcomes:
     quality: FloatArray
     """(n,)."""
     latency_ms: FloatArray
-    """(n,) all arms of the plan and the policy's own overhead."""
+    """(n,) all arms of the plan and the policy's own overhead, less what is reused."""
 
 
 def plan_outcomes(
-    plans: Sequence[Plan], every: RoutingTable, overhead_ms: float | FloatArray
+    plans: Sequence[Plan],
+    every: RoutingTable,
+    overhead_ms: float | FloatArray,
+    reusable_ms: FloatArray | None = None,
 ) -> PlanOutcomes:
     """Look the plans up in the labels.
 
@@ -35,25 +38,25 @@ def plan_outcomes(
         plans: one per query of ``every``.
         every: the queries over P, all arms that were run: probes may lie outside A.
         overhead_ms: of deciding, for all or for each query.
+        reusable_ms: (n, P) what each arm saves by taking the policy's query vector, see
+            :mod:`training.reused_encoding`; None: nothing.
 
     Raises:
         LabelsError: a plan fuses arms, whose joint quality labels don't hold, or an arm of a plan
             failed, or is answered by one that the dataset lacks.
     """
+    fused = next((one for one in plans if one.combine == "fuse" and len(one.arms) > 1), None)
+    if fused is not None:
+        raise LabelsError(
+            f"the plan {fused} fuses arms, and labels hold no quality of fused rankings; run "
+            "the fusion as an arm of its own (l2r oracle), or choose another policy"
+        )
     column_of = {arm: column for column, arm in enumerate(every.arms)}
-    runs = np.zeros((len(plans), len(every.arms)), dtype=bool)
-    for row, plan in enumerate(plans):
-        if plan.combine == "fuse" and len(plan.arms) > 1:
-            raise LabelsError(
-                f"the plan {plan} fuses arms, and labels hold no quality of fused rankings; run "
-                "the fusion as an arm of its own (l2r oracle), or choose another policy"
-            )
-        runs[row, [column_of[arm] for arm in plan.arms]] = True
     answering = np.array([column_of[plan.answering_arm] for plan in plans], dtype=np.intp)
     rows = np.arange(len(plans))
     quality = every.quality[rows, answering]
-    # A probe that the dataset lacks isn't run.
-    latency_ms = np.where(runs & every.competes, every.latency_ms, 0.0).sum(axis=1) + overhead_ms
+    run_ms = np.where(arms_run(plans, every), every.latency_ms, 0.0).sum(axis=1)
+    latency_ms = run_ms + overhead_ms - reused_ms(plans, every, reusable_ms)
     unknown = np.flatnonzero(~(np.isfinite(quality) & np.isfinite(latency_ms)))
     if len(unknown):
         row = unknown[0]
@@ -62,6 +65,24 @@ def plan_outcomes(
             f"'{every.query_ids[row]}' of {every.datasets[row]}; label these arms (l2r oracle)"
         )
     return PlanOutcomes(answering, quality, latency_ms)
+
+
+def arms_run(plans: Sequence[Plan], every: RoutingTable) -> BoolArray:
+    """(n, P) the arms of each plan; a probe that the dataset lacks isn't run."""
+    column_of = {arm: column for column, arm in enumerate(every.arms)}
+    runs = np.zeros((len(plans), len(every.arms)), dtype=bool)
+    for row, plan in enumerate(plans):
+        runs[row, [column_of[arm] for arm in plan.arms]] = True
+    return runs & every.competes
+
+
+def reused_ms(
+    plans: Sequence[Plan], every: RoutingTable, reusable_ms: FloatArray | None
+) -> FloatArray:
+    """(n,) encoding that the arms of each plan needn't do; see :func:`plan_outcomes`."""
+    if reusable_ms is None:
+        return np.zeros(len(plans))
+    return np.asarray(np.where(arms_run(plans, every), reusable_ms, 0.0).sum(axis=1))
 
 
 def plan_rewards(outcomes: PlanOutcomes, action: RoutingTable, lam: float) -> FloatArray:

@@ -44,6 +44,7 @@ from training.latency_repeats import with_repeats
 from training.learners import learners_of
 from training.lightning_run import check_trainer
 from training.probed import RecordedRuns
+from training.reused_encoding import reusable_encode_ms
 from training.settings import TrainingSettings
 from training.table import RoutingTable, Texts, check_trainable, routing_table
 from training.wandb_logger import open_run
@@ -106,7 +107,20 @@ def train_routers(
     ):
         runs = RecordedRuns.beside(labels_folder, labels)
         fusions = fused_arms(labels.manifest)
-        shop = Workshop(settings, encoder, embedded, action, every, work, task, run, runs, fusions)
+        reusable = reusable_encode_ms(labels_folder, labels, every, encoder)
+        shop = Workshop(
+            settings,
+            encoder,
+            embedded,
+            action,
+            every,
+            work,
+            task,
+            run,
+            runs,
+            fusions,
+            reusable_ms=reusable,
+        )
         fixed = _fit_fixed_split(shop)
         record = _write(shop, fixed, labels.manifest, labels_folder, router_folder)
         run.log_router(router_folder)

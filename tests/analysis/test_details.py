@@ -40,7 +40,8 @@ def small(tmp_path):
 def outcome_of(evaluation, columns, lam=0.1, predicted=None):
     columns = np.asarray(columns)
     runs = columns[:, None] == np.arange(len(evaluation.pipelines))
-    picks = Picks(columns, runs, np.zeros(len(evaluation)), predicted)
+    nothing = np.zeros(len(evaluation))
+    picks = Picks(columns, runs, nothing, nothing, predicted)
     return score(evaluation, "router", lam, picks)
 
 

@@ -46,6 +46,41 @@ def test_reward_charges_overhead_against_the_declared_sum(tmp_path):
     np.testing.assert_allclose(outcome.values("nDCG@5"), [0.8, 0.6])
 
 
+def with_reused(table, milliseconds):
+    return table.append_column("reused_encode_ms", pa.array(milliseconds, pa.float64()))
+
+
+def test_a_query_vector_that_is_reused_counts_once(tmp_path):
+    labels = small_world().write(tmp_path)
+    table = decide(labels, "router", 0.5, np.array([1, 0, 0]), overhead_ms=4.0)
+    samples = read_latency_samples(tmp_path, labels)
+    outcome = outcome_of(labels, with_reused(table, [25.0, 0.0, 0.0]), samples_ms=samples)
+    np.testing.assert_allclose(outcome.latency_ms, [9.0, 24.0])  # 30 + 4 − 25
+    np.testing.assert_allclose(outcome.overhead_ms, [4.0, 4.0])
+    np.testing.assert_allclose(outcome.values("reused_encode_ms"), [25.0, 0.0])
+    # 0.5·0.8 + 0.5·(1 − 9/40) and 0.5·0.6 + 0.5·(1 − 24/80)
+    np.testing.assert_allclose(outcome.reward, [0.7875, 0.65])
+    timed = outcome.latency_samples_ms()  # 24 ms of 30 are less than what is reused: not below 0
+    np.testing.assert_allclose(timed, [4.0, 9.0, 15.0, 20.0, 24.0, 28.0])
+
+
+def test_reused_encoding_is_at_most_what_the_arms_took_and_never_negative(tmp_path):
+    labels = small_world().write(tmp_path)
+    table = decide(labels, "router", 0.5, np.array([1, 0, 0]), overhead_ms=4.0)
+    outcome = outcome_of(labels, with_reused(table, [99.0, 0.0, 0.0]))
+    np.testing.assert_allclose(outcome.latency_ms, [4.0, 24.0])
+    np.testing.assert_allclose(outcome.values("reused_encode_ms"), [30.0, 0.0])
+    refuse(labels, with_reused(table, [-1.0, 0, 0]), RouterError, "reused_encode_ms is negative")
+
+
+def test_decisions_without_the_column_count_everything(tmp_path):
+    labels = small_world().write(tmp_path)
+    table = decide(labels, "router", 0.5, np.array([1, 0, 0]), overhead_ms=4.0)
+    kept, mixed = outcome_of(labels, table), outcome_of(labels, with_reused(table, [0.0] * 3))
+    np.testing.assert_array_equal(kept.reward, mixed.reward)
+    assert kept.values("reused_encode_ms").tolist() == [0.0, 0.0]
+
+
 def test_an_arm_outside_the_declared_set_has_the_same_denominator(tmp_path):
     labels = small_world().write(tmp_path)
     rows = np.array([0, 1])

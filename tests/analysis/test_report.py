@@ -19,6 +19,8 @@ from analysis.results import compute_results
 from analysis.sections import Provenance, report_content
 from analysis.settings import ReportSettings
 from arms.errors import LabelsError, RouterError, SettingsError
+from oracle.labels import read_labels
+from router.decisions import read_decisions
 from tests.analysis.conftest import SETTINGS
 from tests.analysis.synthetic import best_columns, best_single_column, decide, make_world
 from tests.analysis.test_writing import parse
@@ -30,6 +32,21 @@ def test_every_file_is_there_and_named(report):
     for path in (report.html, report.markdown, *report.csv, *report.figures):
         assert path.stat().st_size > 0
     assert json.loads((report.folder / "report.json").read_text())["format_version"] == 1
+
+
+def test_the_report_says_in_words_what_counts_once(suite, results):
+    labels = read_labels(suite[0])
+    decisions = read_decisions(suite[1] / "decisions.parquet")
+    is_router = np.array([one == "router" for one in decisions["policy"].to_pylist()])
+    reused = pa.array(np.where(is_router, 0.1, 0.0))
+    once = compute_results(labels, decisions.append_column("reused_encode_ms", reused), SETTINGS)
+    texts = []
+    for one in (once, results):
+        figures = {entry.name: entry for entry, _ in planned_figures(one)}
+        texts.append(write_markdown(report_content(one, figures, Provenance())))
+    said = "up to 0.1 ms per query on average; the column 'encoding reused' has it at every λ. "
+    assert f"{said}So counted: router. Arms on their own" in texts[0]
+    assert "encoding reused" not in texts[1]
 
 
 def test_the_claim_comes_first_with_numbers(report, results):
