@@ -22,6 +22,9 @@ routes_app = typer.Typer(
     "are a folder with queries.jsonl and routes/train.tsv, test.tsv (query id, tab, route), or one "
     "table (CSV, TSV, parquet, XLSX) with the columns query and routes.",
 )
+SPLITS = ("train", "val", "test")
+_MOST_SOURCES = 10
+"""Shown as columns; where there are more, they stand in the files alone."""
 LabelsPath = Annotated[Path, typer.Argument(help="folder or table of routing labels")]
 
 
@@ -54,14 +57,26 @@ def train(
     from training.routes.train import train_routes
 
     settings = _settings(config, seed, policies)
+    _check_out(out, labels)
     table = read_routes(labels, _progress())
     trained = train_routes(table, out, settings, _progress())
-    counts = {split: len(trained.prepared.table.of_split(split)) for split in ("train", "val")}
+    prepared = trained.prepared
+    counts = {split: len(prepared.table.of_split(split)) for split in ("train", "val")}
     typer.echo(
         f"{counts['train']} training, {counts['val']} validation, {trained.scores[0].queries} test "
         f"queries; left out of training, since their text stands in another split: "
-        f"{trained.prepared.left_out}"
+        f"{prepared.left_out}"
     )
+    if prepared.contradicting:
+        typer.echo(
+            f"warning: the text of {prepared.contradicting} queries stands with other routes too; "
+            "a query that needs several routes has one row with all of them",
+            err=True,
+        )
+    if prepared.never_trained:
+        typer.echo(
+            f"warning: no training query needs {', '.join(prepared.never_trained)}", err=True
+        )
     _show(trained.scores)
     typer.echo(f"router: {out} (policy {trained.default})\nscores: {trained.scores_file}")
 
@@ -82,12 +97,17 @@ def score(
 
     l2r routes score router/ other.csv --split test --policies router,static --out scores/
     """
+    from arms.errors import SettingsError
+    from router.artifact import read_router
+
+    if split not in SPLITS:
+        raise SettingsError(f"--split is one of {', '.join(SPLITS)}, got '{split}'")
+    read_router(router_folder)  # training loads torch, which takes seconds
     from training.routes.reading import read_routes
     from training.routes.train import score_routes
 
     table = read_routes(labels, _progress())
-    names = policies.split(",") if policies else None
-    scores, file = score_routes(router_folder, table, out, split, names, _progress())
+    scores, file = score_routes(router_folder, table, out, split, _names(policies), _progress())
     _show(scores)
     typer.echo(f"scores: {file}")
 
@@ -107,8 +127,9 @@ def _settings(config: Path | None, seed: int | None, policies: str | None) -> Ro
         if not isinstance(content, dict):
             raise SettingsError(f"{config}: expected keys such as 'lora:', got {content}")
     given = {} if seed is None else {"seed": seed}
-    if policies is not None:
-        given["policies"] = [name.strip() for name in policies.split(",")]  # type: ignore[assignment]
+    names = _names(policies)
+    if names is not None:
+        given["policies"] = names  # type: ignore[assignment]
     try:
         return RoutesSettings.model_validate({**content, **given})
     except ValidationError as error:
@@ -120,13 +141,38 @@ def _settings(config: Path | None, seed: int | None, policies: str | None) -> Ro
         raise SettingsError("\n".join(["the settings have problems:", *lines])) from error
 
 
+def _names(policies: str | None) -> list[str] | None:
+    """Return the names between commas; None where none is given."""
+    return None if policies is None else [one.strip() for one in policies.split(",")]
+
+
+def _check_out(out: Path, labels: Path) -> None:
+    """Raise ``RouterError`` where writing a router to ``out`` would lose anything else."""
+    from arms.errors import RouterError
+
+    target, source = out.resolve(), labels.resolve()
+    if target == source or target in source.parents:
+        raise RouterError(
+            f"{out} is replaced as a whole by the router, and the labels lie in it; give another "
+            "folder"
+        )
+    if out.is_file() or (
+        out.is_dir() and any(out.iterdir()) and not (out / "router.json").is_file()
+    ):
+        raise RouterError(
+            f"{out} is there and is no router; a router is written as a whole folder: give a new "
+            "one, or one that holds a router"
+        )
+
+
 def _show(scores: Sequence[RouteScore]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("policy", "accuracy", "macro", *scores[0].by_source)
+    sources = list(scores[0].by_source) if len(scores[0].by_source) <= _MOST_SOURCES else []
+    table = Table("policy", "accuracy", "macro", *sources)
     for one in scores:
-        figures = [one.accuracy, one.macro, *one.by_source.values()]
+        figures = [one.accuracy, one.macro, *(one.by_source[source] for source in sources)]
         table.add_row(one.policy, *(f"{100 * figure:.2f}" for figure in figures))
     Console(width=160).print(table)
 

@@ -21,6 +21,7 @@ from training.learners.knn import KnnLearner
 from training.learners.multi_label import MultiLabelLearner
 from training.learners.tfidf import TfidfLearner
 from training.policy_settings import MultiLabelSettings
+from training.routes.ridge import solves
 from training.routes.ridge_views import NGRAM_VIEWS, TokenVectors, fit_views
 from training.routes.settings import RoutesSettings
 from training.routes.table import RouteTable
@@ -75,10 +76,15 @@ class RoutesBench:
         return np.flatnonzero(self.table.splits == "val")
 
 
-def steps(settings: RoutesSettings, train: int) -> int:
-    """How often fitting moves the progress bar on."""
-    batches = lora_batches(training_settings(settings, 2), train)
-    return sum(batches if name == "encoder_lora" else 1 for name in settings.policies)
+def steps(settings: RoutesSettings, train: int, validation: int) -> int:
+    """How often fitting moves the progress bar on, with that many queries of each split."""
+    own = {
+        "encoder_lora": lora_batches(training_settings(settings, 2), train)
+        + settings.lora.start_from_frozen,
+        "prompted": 0,
+        "static": solves(train + validation),
+    }
+    return sum(own.get(name, 1) for name in settings.policies)
 
 
 def fit_all(bench: RoutesBench, prompted: Policy | None) -> dict[str, Policy]:
@@ -145,7 +151,7 @@ def _static(bench: RoutesBench) -> StaticEmbeddingPolicy:
     start = start_table(bench.shop.encoder.resolved, options.start_from, options.dimension)
     tokens = TokenVectors(TokenIds(start.tokenizer_json, bench.settings.max_tokens), start.rows)
     table = bench.table.rows(bench.table.splits != "test")
-    policy = fit_views(
+    return fit_views(
         "static",
         table.routes,
         (tokens, *NGRAM_VIEWS),
@@ -153,9 +159,8 @@ def _static(bench: RoutesBench) -> StaticEmbeddingPolicy:
         table.needed,
         options.strengths,
         start.made_from,
+        bench.shop.task.advance,
     )
-    bench.shop.task.advance()
-    return policy
 
 
 def _ensemble(bench: RoutesBench, name: str) -> EnsemblePolicy | None:

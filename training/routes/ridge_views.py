@@ -3,36 +3,34 @@
 Views of n-grams have a row of R numbers for each bucket, what the n-gram adds to each route, pooled
 by the root of their number; a view of tokens has a fixed table of vectors and a linear head. Letter
 case, punctuation and word shapes, which an uncased encoder can't see, are what the n-grams add.
-Strength and temperature are picked by the leave-one-out predictions that ridge regression has in
-closed form, so that every training query is trained on, and nothing depends on a seed.
+Strength and temperature are picked by predictions of left-out queries, see
+:mod:`training.routes.ridge`; every query is trained on in the end, and nothing depends on a seed.
 
 Sources: Joulin et al., Bag of Tricks for Efficient Text Classification, 2017 (hashed n-grams);
-Minishlab's model2vec (token vectors distilled from an encoder); Rifkin and Lippert, Notes on
-Regularized Least Squares, 2007 (leave-one-out predictions).
+Minishlab's model2vec (token vectors distilled from an encoder).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arms.errors import LabelsError
 from arms.reward import BoolArray, FloatArray
 from router.policies.static_embedding import LamHeads, StaticEmbeddingPolicy
 from router.text_views import ByteTable, NgramSpec, TextFeatures, TokenIds, View, encodable, ids_of
+from training.routes.ridge import fit_ridge
 
 NGRAM_VIEWS = (
     NgramSpec("words", 1, 2, 1 << 17),
     NgramSpec("characters", 2, 6, 1 << 17),
     NgramSpec("shapes", 1, 4, 1 << 17),
 )
-MOST_QUERIES = 20_000
-"""A matrix of queries by queries is held: 3.2 GB at that many."""
-_TEMPERATURES = tuple(2.0**power for power in np.arange(0.0, 6.01, 0.25))
+_AT_ONCE = 1024
+"""Texts looked at at a time, so that only sums of their n-grams are kept of each."""
 
 
 @dataclass(frozen=True)
@@ -44,19 +42,6 @@ class TokenVectors:
     """(vocabulary, d)."""
 
 
-@dataclass(frozen=True)
-class RidgeFit:
-    """The kept strength and what leaving one query out says of it."""
-
-    dual: FloatArray
-    """(Q, R) the weights are the queries' vectors, summed by these."""
-    strength: float
-    accuracy: float
-    """Of the leave-one-out predictions."""
-    temperature: float
-    """Scores are multiplied by it before the softmax."""
-
-
 def fit_views(
     name: str,
     routes: Sequence[str],
@@ -65,73 +50,26 @@ def fit_views(
     needed: BoolArray,
     strengths: Sequence[float],
     made_from: Mapping[str, Any] | None = None,
+    on_solve: Callable[[], None] = lambda: None,
 ) -> StaticEmbeddingPolicy:
     """Fit on ``texts`` (Q) and the routes they need (Q, R).
 
     Each view's vectors have a mean squared length of 1 / views. The policy's ``made_from`` gains
-    the strength, the temperature and the leave-one-out accuracy.
-
-    Raises:
-        LabelsError: there are more than ``MOST_QUERIES`` queries.
+    the strength, the temperature and the accuracy on left-out queries. Takes some 10 KB for each
+    query of a hundred characters, and 1 GB more up to ``training.routes.ridge.EXACT_UP_TO``.
+    ``on_solve`` is called :func:`training.routes.ridge.solves` times.
     """
-    if len(texts) > MOST_QUERIES:
-        raise LabelsError(
-            f"the static router is fitted on at most {MOST_QUERIES} queries, got {len(texts)}; "
-            "switch it off (static.enabled: false) or draw a sample"
-        )
     blocks = [_Block.of(view, texts, len(views)) for view in views]
-    inner = np.ones((len(texts), len(texts)))  # the bias: every query has a 1
-    for block in blocks:
-        inner += _dense(block.train @ block.train.T)
-    fit = fit_ridge(inner, needed, strengths)
+    fit = fit_ridge([block.train for block in blocks], needed, strengths, on_solve)
     kept = {
         **(made_from or {}),
         "strength": fit.strength,
         "temperature": fit.temperature,
         "leave_one_out_accuracy": fit.accuracy,
+        "left_out": fit.judged,
     }
     dual = fit.temperature * fit.dual
     return _policy(name, routes, blocks, dual, kept)
-
-
-def fit_ridge(inner: FloatArray, needed: BoolArray, strengths: Sequence[float]) -> RidgeFit:
-    """Solve ``(inner + strength · I) dual = ±1`` for each strength; keep the best, ties to more.
-
-    ``inner`` (Q, Q) inner products, ``needed`` (Q, R). Best is the leave-one-out accuracy: the
-    share of queries whose highest score lies on a route they need. The temperature minimises the
-    negative log-likelihood of those routes under the softmax of the same scores.
-    """
-    signs = np.where(needed, 1.0, -1.0)
-    values, vectors = np.linalg.eigh(inner)
-    rotated = vectors.T @ signs
-    best: RidgeFit | None = None
-    for strength in sorted(set(strengths), reverse=True):
-        shrunk = 1.0 / (np.maximum(values, 0.0) + strength)
-        dual = vectors @ (shrunk[:, None] * rotated)
-        diagonal = (vectors**2) @ shrunk
-        left_out = signs - dual / diagonal[:, None]
-        right = needed[np.arange(len(needed)), left_out.argmax(axis=1)]
-        accuracy = float(right.mean())
-        if best is None or accuracy > best.accuracy:
-            best = RidgeFit(dual, strength, accuracy, _temperature(left_out, needed))
-    if best is None:
-        raise ValueError("ridge regression needs at least one strength")
-    return best
-
-
-def _temperature(scores: FloatArray, needed: BoolArray) -> float:
-    def surprise(factor: float) -> float:
-        logits = factor * (scores - scores.max(axis=1, keepdims=True))
-        log_total = np.log(np.exp(logits).sum(axis=1))
-        log_needed = np.log(np.where(needed, np.exp(logits), 0.0).sum(axis=1) + 1e-300)
-        return float((log_total - log_needed).mean())
-
-    return min(_TEMPERATURES, key=surprise)
-
-
-def _dense(matrix: Any) -> FloatArray:
-    dense: FloatArray = matrix.toarray() if hasattr(matrix, "toarray") else matrix
-    return dense
 
 
 @dataclass(frozen=True)
@@ -139,38 +77,50 @@ class _Block:
     """One view: its columns of the regression, scaled."""
 
     view: NgramSpec | TokenVectors
-    used: NDArray[np.int64]
-    """Rows of the view's table that training texts use; columns of a view of n-grams."""
     scale: float
     train: Any
-    """(Q, columns) sparse for n-grams, dense for tokens."""
+    """(Q, columns) sparse with a column for each bucket of n-grams, dense for tokens."""
 
     @classmethod
     def of(cls, view: NgramSpec | TokenVectors, texts: Sequence[str], views: int) -> _Block:
-        source = view.ids if isinstance(view, TokenVectors) else view
-        ids = ids_of(source, [encodable(text) for text in texts])
-        used, places = np.unique(np.concatenate(ids), return_inverse=True)
-        plain = _means(view, ids) if isinstance(view, TokenVectors) else _counts(ids, places)
+        plain = _means(view, texts) if isinstance(view, TokenVectors) else _counts(view, texts)
         squared = (plain.multiply(plain) if hasattr(plain, "multiply") else plain**2).sum()
         length = max(float(np.sqrt(squared / len(texts))), 1e-12)
         scale = float(1.0 / (length * np.sqrt(views)))
-        return cls(view, used, scale, plain * scale)
+        plain *= scale
+        return cls(view, scale, plain)
 
 
-def _means(view: TokenVectors, ids: Sequence[NDArray[np.int64]]) -> FloatArray:
-    width = view.rows.shape[1]
-    means = [view.rows[one].mean(axis=0) if len(one) else np.zeros(width) for one in ids]
-    return np.asarray(means, dtype=np.float64)
+def _ids(source: TokenIds | NgramSpec, texts: Sequence[str]) -> Iterator[list[NDArray[np.int64]]]:
+    for begin in range(0, len(texts), _AT_ONCE):
+        yield ids_of(source, [encodable(text) for text in texts[begin : begin + _AT_ONCE]])
 
 
-def _counts(ids: Sequence[NDArray[np.int64]], places: NDArray[np.int64]) -> Any:
-    """Counts of a text's n-grams over the root of how many there are, repeats counted."""
-    from scipy.sparse import csr_matrix
+def _means(view: TokenVectors, texts: Sequence[str]) -> FloatArray:
+    """(Q, d) mean vector of each text's tokens."""
+    means, row = np.zeros((len(texts), view.rows.shape[1])), 0
+    for ids in _ids(view.ids, texts):
+        for one in ids:
+            if len(one):
+                means[row] = view.rows[one].mean(axis=0)
+            row += 1
+    return means
 
-    lengths = np.array([len(one) for one in ids])
-    weights = np.repeat(np.maximum(lengths, 1) ** -0.5, lengths)
-    rows = np.repeat(np.arange(len(ids)), lengths)
-    return csr_matrix((weights, (rows, places)), shape=(len(ids), int(places.max(initial=-1)) + 1))
+
+def _counts(view: NgramSpec, texts: Sequence[str]) -> Any:
+    """(Q, buckets) counts of a text's n-grams over the root of how many, repeats counted."""
+    from scipy.sparse import csr_matrix, vstack
+
+    parts = []
+    for ids in _ids(view, texts):
+        lengths = np.array([len(one) for one in ids])
+        weights = np.repeat(np.maximum(lengths, 1) ** -0.5, lengths)
+        ends = np.concatenate([[0], lengths.cumsum()])
+        shape = (len(ids), view.buckets)
+        part = csr_matrix((weights, np.concatenate(ids).astype(np.int32), ends), shape=shape)
+        part.sum_duplicates()
+        parts.append(part)
+    return vstack(parts, format="csr")
 
 
 def _policy(
@@ -188,10 +138,8 @@ def _policy(
             views.append(View(block.view.ids, ByteTable.of(block.view.rows)))
             heads.append(own.T)
         else:
-            rows = np.zeros((block.view.buckets, len(routes)), dtype=np.float32)
-            rows[block.used] = own
             ones = np.ones(block.view.buckets, dtype=np.float32)
-            views.append(View(block.view, ByteTable.of(rows), "l2", ones))
+            views.append(View(block.view, ByteTable.of(own.astype(np.float32)), "l2", ones))
             heads.append(np.eye(len(routes)))
     head = np.concatenate(heads, axis=1)[None].astype(np.float32)
     bias = dual.sum(axis=0)[None].astype(np.float32)

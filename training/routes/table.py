@@ -102,6 +102,10 @@ class Prepared:
     """The splits that the labels lacked and that were cut from train."""
     left_out: int
     """Training queries left out, since their text stands in another split too."""
+    contradicting: int
+    """Queries whose text stands with other routes too."""
+    never_trained: tuple[str, ...]
+    """Routes that no training query needs."""
 
 
 def prepare(table: RouteTable, seed: int, share: float = 0.1) -> Prepared:
@@ -124,8 +128,16 @@ def prepare(table: RouteTable, seed: int, share: float = 0.1) -> Prepared:
     splits = table.splits.copy()
     splits[usable] = _cut(table, groups, usable, lacking, seed, share)
     cut = replace(table, splits=splits).rows(~leaking)
-    _check_trainable(cut)
-    return Prepared(cut, lacking, int(leaking.sum()))
+    never_trained = _untrained(cut, lacking)
+    return Prepared(cut, lacking, int(leaking.sum()), _contradicting(table, groups), never_trained)
+
+
+def _contradicting(table: RouteTable, groups: TextArray) -> int:
+    needs = [row.tobytes() for row in table.needed]
+    of_text: dict[str, set[bytes]] = {}
+    for text, need in zip(groups.tolist(), needs, strict=True):
+        of_text.setdefault(text, set()).add(need)
+    return sum(len(of_text[text]) > 1 for text in groups.tolist())
 
 
 def _cut(
@@ -152,11 +164,16 @@ def _cut(
     return [names.get(split, split) for split in chosen]
 
 
-def _check_trainable(table: RouteTable) -> None:
-    trained = table.needed[table.splits == "train"].any(axis=0)
+def _untrained(table: RouteTable, lacking: Sequence[str]) -> tuple[str, ...]:
+    """Routes that no training query needs; ``LabelsError`` where fewer than two are needed."""
+    train = table.splits == "train"
+    trained = table.needed[train].any(axis=0)
     if trained.sum() < 2:
         known = [route for route, there in zip(table.routes, trained, strict=True) if there]
+        cut = f"; the splits {' and '.join(lacking)} were cut from them" if lacking else ""
         raise LabelsError(
             "a router needs training queries of at least two routes, got "
-            f"{', '.join(known) or 'no training query'}"
+            f"{int(train.sum())} training queries of {', '.join(known) or 'no route'}{cut}: label "
+            "more queries"
         )
+    return tuple(route for route, there in zip(table.routes, trained, strict=True) if not there)

@@ -87,7 +87,8 @@ def train_routes(
     embedded = np.zeros((len(table), 0), dtype=np.float32)
     if NEEDS_VECTORS & set(settings.policies) or settings.lora.start_from_frozen:
         embedded = embed_queries(table.texts.tolist(), encoder, work.embeddings, bars)
-    total = steps(settings, int((table.splits == "train").sum()))
+    counts = [int((table.splits == split).sum()) for split in ("train", "val")]
+    total = steps(settings, *counts)
     with bars.task("fitting routers", total) as task:
         shop = Workshop(training, encoder, embedded, labels, labels, work, task)
         fitted = fit_all(RoutesBench(shop, table, settings), prompted)

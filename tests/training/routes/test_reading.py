@@ -120,5 +120,5 @@ def test_validation_is_cut_by_text_and_leaks_leave_training(tmp_path):
 def test_labels_of_one_route_cannot_be_trained_on(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("query,routes\n" + "".join(f"q {n},a\n" for n in range(30)), encoding="utf-8")
-    with pytest.raises(LabelsError, match="at least two routes, got a"):
+    with pytest.raises(LabelsError, match="two routes, got 24 training queries of a; the splits"):
         prepare(read_routes(path), seed=0)

@@ -1,35 +1,10 @@
 import numpy as np
-import pytest
 
-from arms.errors import LabelsError
-from router.text_views import NgramSpec
-from training.routes import ridge_views
-from training.routes.ridge_views import fit_ridge, fit_views
+from router.text_views import NgramSpec, TokenIds
+from training.routes import ridge
+from training.routes.ridge_views import TokenVectors, fit_views
 
-
-def test_leave_one_out_equals_refitting_without_each_query():
-    random = np.random.default_rng(0)
-    vectors = random.normal(size=(12, 5))
-    inner, needed = vectors @ vectors.T, random.random((12, 3)) < 0.5
-    needed[:, 0] |= ~needed.any(axis=1)
-    signs = np.where(needed, 1.0, -1.0)
-    right = []
-    for row in range(12):
-        rest = np.delete(np.arange(12), row)
-        kept = inner[np.ix_(rest, rest)] + 0.5 * np.eye(11)
-        scores = inner[row, rest] @ np.linalg.solve(kept, signs[rest])
-        right.append(needed[row, scores.argmax()])
-    fit = fit_ridge(inner, needed, [0.5])
-    assert fit.accuracy == pytest.approx(np.mean(right))
-    assert np.allclose((inner + 0.5 * np.eye(12)) @ fit.dual, signs)
-
-
-def test_equal_strengths_in_accuracy_keep_the_larger():
-    inner = 5.0 * np.eye(4) + np.kron(np.eye(2), np.ones((2, 2)))
-    needed = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool)
-    fit = fit_ridge(inner, needed, [0.1, 2.0, 1.0])
-    assert fit.accuracy == 1.0
-    assert fit.strength == 2.0
+VIEWS = (NgramSpec("words", 1, 2, 512), NgramSpec("characters", 2, 3, 512))
 
 
 def test_letter_case_alone_tells_routes_apart():
@@ -39,15 +14,47 @@ def test_letter_case_alone_tells_routes_apart():
         for second in words:
             texts += [f"{first} {second}", f"{first.capitalize()} {second.capitalize()}"]
             needed += [[True, False], [False, True]]
-    views = (NgramSpec("words", 1, 2, 512), NgramSpec("characters", 2, 3, 512))
-    policy = fit_views("s", ("low", "high"), views, texts, np.array(needed), [0.1])
+    policy = fit_views("s", ("low", "high"), VIEWS, texts, np.array(needed), [0.1])
     rows = policy.probabilities(["alpha kappa", "Alpha Kappa"], 0.0)
     assert rows.argmax(axis=1).tolist() == [0, 1]
     assert rows.max() < 1.0
     assert policy.made_from["leave_one_out_accuracy"] > 0.95
 
 
-def test_too_many_queries_are_refused(monkeypatch):
-    monkeypatch.setattr(ridge_views, "MOST_QUERIES", 1)
-    with pytest.raises(LabelsError, match="at most 1 queries, got 2"):
-        fit_views("s", ("a", "b"), ridge_views.NGRAM_VIEWS, ["x", "y"], np.eye(2, dtype=bool), [1])
+def word_tokeniser(words):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordLevel({word: row for row, word in enumerate(words)}, words[0]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    return tokenizer.to_str()
+
+
+def test_many_queries_give_the_router_that_few_would(monkeypatch):
+    """Both ways solve the same equations: at one strength the routers agree."""
+    random = np.random.default_rng(4)
+    words = [f"w{number}" for number in range(40)]
+    rows = random.normal(size=(40, 6)).astype(np.float32)
+    drawn = [random.choice(40, size=5) for _ in range(300)]
+    texts = [" ".join(words[one] for one in ids) for ids in drawn] + [""]
+    best = np.append([rows[ids].sum(axis=0)[:3].argmax() for ids in drawn], 0)
+    needed = np.eye(3, dtype=bool)[best]
+    views = (TokenVectors(TokenIds(word_tokeniser(words), 16), rows), *VIEWS)
+    routers, calls = [], []
+    for limit in (1000, 300):
+        monkeypatch.setattr(ridge, "EXACT_UP_TO", limit)
+        calls.append(0)
+
+        def solved():
+            calls[-1] += 1
+
+        args = (("a", "b", "c"), views, texts, needed, [0.3])
+        routers.append(fit_views("s", *args, on_solve=solved))
+        assert calls[-1] == ridge.solves(301)
+    few, many = routers
+    assert [one.made_from["left_out"] for one in routers] == [301, 300]
+    assert many.made_from["leave_one_out_accuracy"] > 0.6
+    scale = few.made_from["temperature"] / many.made_from["temperature"]
+    new = [" ".join(words[one] for one in random.choice(40, size=5)) for _ in range(50)]
+    first, second = (one.heads.logits(one.features(new), 0.0) for one in routers)
+    np.testing.assert_allclose(first, scale * second, rtol=0.02, atol=0.05)
+    assert (first.argmax(axis=1) == second.argmax(axis=1)).all()
