@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from arms.arm import Arm
 from arms.catalogue import open_arm
+from arms.encoders.query_states import QueryStates, sharing
 from oracle.hardware import fixed_threads, hardware, resolve_threads
 from oracle.latency import STAGES, Timing, time_queries, warm_up
 from oracle.outcome import Outcome, rank_queries
@@ -32,6 +33,7 @@ class OpenArms:
         self._arms: dict[str, Arm] = {}
         self.warm: tuple[str, ...] = ()
         """The arms that were warmed up together since they were opened."""
+        self._states, self._states_of = QueryStates(()), ""
 
     def hold(self, dataset: str, identities: tuple[str, ...]) -> dict[str, Arm]:
         """Return the arms, opened; others are let go first, so that memory holds no more."""
@@ -45,6 +47,13 @@ class OpenArms:
                     self._arms[name] = open_arm(self._job.specs[name], corpus, root)
             self._arms = {name: self._arms[name] for name in identities}
         return self._arms
+
+    def query_states(self, dataset: str) -> QueryStates:
+        """Return what the arms of a dataset share while they rank; let go with the dataset."""
+        if dataset != self._states_of:
+            queries = self._job.dataset(dataset).queries
+            self._states, self._states_of = QueryStates([one.text for one in queries]), dataset
+        return self._states
 
 
 def run_unit(
@@ -74,13 +83,14 @@ def _run_rank(unit: Unit, job: OracleJob, opened: OpenArms, path: Path, advance:
     arm = opened.hold(unit.dataset, unit.arms)[name]
     queries = [job.dataset(unit.dataset).queries[position] for position in unit.positions]
     settings = job.settings
-    outcomes = rank_queries(
-        arm,
-        [query.text for query in queries],
-        settings.k,
-        settings.batch_size,
-        settings.latency.timeout_s,
-    )
+    with sharing(opened.query_states(unit.dataset)):
+        outcomes = rank_queries(
+            arm,
+            [query.text for query in queries],
+            settings.k,
+            settings.batch_size,
+            settings.latency.timeout_s,
+        )
     write_table(path, _rank_table([one.query_id for one in queries], outcomes), RANK_UNIT_SCHEMA)
     advance(len(queries))
 

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from arms.encoders.chunks import length_sorted_batches
+from arms.encoders.query_encoding import text_encoding
+from arms.encoders.query_states import Features, TransformerPass, shared_features
 from arms.encoders.resolve import ResolvedEncoder
 from arms.errors import SettingsError
 
@@ -81,6 +83,10 @@ class TextEncoder:
         self._limit = min(limits, default=1 << 30)
         if limits:
             self._encoder.max_seq_length = self._limit
+        # A late-interaction encoder over the same files reads the same transformer, where they
+        # hold it at their root.
+        place = "text" if text_encoding(encoder) is None else "root"
+        self._weights = (place, encoder, dtype, str(self._encoder.device))
 
     @property
     def dimension(self) -> int:
@@ -111,23 +117,41 @@ class TextEncoder:
         unique = list(places)
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         for batch in length_sorted_batches([len(text) for text in unique], batch_size):
-            worded = [prompt + unique[position] for position in batch]
-            encoded = self._embed_batch(worded, 8 if few_shapes else 1)
+            texts_of_batch = [unique[position] for position in batch]
+            encoded = self._embed_batch(texts_of_batch, prompt, 8 if few_shapes else 1)
             for position, vector in zip(batch, encoded, strict=True):
                 vectors[places[unique[position]]] = vector
         return vectors
 
-    def _embed_batch(self, texts: list[str], multiple: int) -> NDArray[np.float32]:
-        device = self._encoder.device
+    def _embed_batch(self, texts: list[str], prompt: str, multiple: int) -> NDArray[np.float32]:
         with torch.inference_mode():
-            features = {
-                name: self._padded(name, value, multiple).to(device)
-                if isinstance(value, torch.Tensor)
-                else value
-                for name, value in self._encoder.tokenize(texts).items()
-            }
-            pooled = self._encoder(features)["sentence_embedding"].float()
+            features = shared_features(self._pass(prompt), texts)
+            modules = list(self._encoder)[0 if features is None else 1 :]
+            if features is None:
+                features = self._tokenized([prompt + text for text in texts], multiple)
+            features = self._on_device(features)
+            for module in modules:
+                features = module(features)
+            pooled = features["sentence_embedding"].float()
             return torch.nn.functional.normalize(pooled, dim=1).cpu().numpy()
+
+    def _pass(self, prompt: str) -> TransformerPass:
+        """The encoder's first part, whose states arms may share."""
+        return TransformerPass(
+            self._weights,
+            ("text", prompt, self._limit),
+            lambda texts: self._tokenized([prompt + text for text in texts]),
+            lambda features: self._encoder[0](self._on_device(features)),
+        )
+
+    def _tokenized(self, texts: list[str], multiple: int = 1) -> Features:
+        return {
+            name: self._padded(name, value, multiple) if isinstance(value, torch.Tensor) else value
+            for name, value in self._encoder.tokenize(texts).items()
+        }
+
+    def _on_device(self, features: Features) -> Features:
+        return on_device(features, self._encoder.device)
 
     def _padded(self, name: str, value: torch.Tensor, multiple: int) -> torch.Tensor:
         """Widen (batch, tokens) to a multiple, on the tokenizer's side, up to the limit."""
@@ -139,6 +163,14 @@ class TextEncoder:
         sides = (missing, 0) if tokenizer.padding_side == "left" else (0, missing)
         filling = tokenizer.pad_token_id if name == "input_ids" else 0
         return torch.nn.functional.pad(value, sides, value=filling or 0)
+
+
+def on_device(features: Features, device: torch.device) -> Features:
+    """Return the features with their tensors there."""
+    return {
+        name: value.to(device) if isinstance(value, torch.Tensor) else value
+        for name, value in features.items()
+    }
 
 
 @contextmanager

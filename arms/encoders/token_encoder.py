@@ -25,8 +25,9 @@ from pylate.models import ColBERT, Dense
 from sentence_transformers.models import Transformer
 
 from arms.encoders.chunks import length_sorted_batches
+from arms.encoders.query_states import Features, TransformerPass, shared_features
 from arms.encoders.resolve import ResolvedEncoder
-from arms.encoders.text_encoder import Dtype, pick_device, quiet_loading
+from arms.encoders.text_encoder import Dtype, on_device, pick_device, quiet_loading
 from arms.encoders.unit_encoder import Encoded, UnitEncoder
 from arms.errors import SettingsError
 from arms.records import Unit
@@ -111,6 +112,14 @@ class TokenEncoder(UnitEncoder):
         skipped = {token for token in self._model.skiplist if token is not None}
         self._skipped = torch.tensor(sorted(skipped), dtype=torch.long)
         self._tokenising = threading.Lock()
+        place = "late" if self.is_checkpoint else "root"
+        self._pass = TransformerPass(
+            (place, encoder, dtype, str(self._model.device)),
+            ("late", settings),
+            lambda texts: self._tokenized(texts, True),
+            lambda features: self._model[0](on_device(features, self._model.device)),
+            keeps_padding=bool(self._model.do_query_expansion),
+        )
 
     @property
     def dimension(self) -> int:
@@ -151,20 +160,23 @@ class TokenEncoder(UnitEncoder):
         return [vectors[text] for text in texts]
 
     def _encode_batch(self, texts: list[str], is_query: bool) -> list[NDArray[np.float32]]:
-        with self._tokenising:  # a fast tokeniser refuses two threads
-            tokens = self._model.tokenize(texts, is_query=is_query)
-        kept = self._kept(tokens["input_ids"], tokens["attention_mask"].bool(), is_query)
-        device = self._model.device
         with torch.inference_mode():
-            features = {
-                name: value.to(device) if isinstance(value, torch.Tensor) else value
-                for name, value in tokens.items()
-            }
-            embeddings = self._model(features)["token_embeddings"].float()
-            flat = embeddings[kept.to(device)]
+            features = shared_features(self._pass, texts) if is_query else None
+            modules = list(self._model)[0 if features is None else 1 :]
+            if features is None:
+                features = self._tokenized(texts, is_query)
+            kept = self._kept(features["input_ids"], features["attention_mask"].bool(), is_query)
+            features = on_device(features, self._model.device)
+            for module in modules:
+                features = module(features)
+            flat = features["token_embeddings"].float()[kept.to(self._model.device)]
             flat = torch.nn.functional.normalize(flat, dim=-1).cpu()
         lengths = kept.sum(dim=1).tolist()
         return [part.numpy() for part in torch.split(flat, lengths)]
+
+    def _tokenized(self, texts: list[str], is_query: bool) -> Features:
+        with self._tokenising:  # a fast tokeniser refuses two threads
+            return self._model.tokenize(texts, is_query=is_query)
 
     def _kept(self, ids: torch.Tensor, real: torch.Tensor, is_query: bool) -> torch.Tensor:
         """(n, tokens) which vectors count. A text with no other token keeps all its real ones."""
