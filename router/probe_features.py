@@ -10,6 +10,7 @@ Sources: WIG (Zhou and Croft, SIGIR 2007), NQC (Shtok et al., TOIS 2012) and SMV
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -39,6 +40,8 @@ LIST_FEATURES = (
 )
 """Columns of one ranking, in order."""
 _TOP = (1, 3, 5, 10)
+LEAST_DEPTH = max(_TOP)
+"""Documents of a ranking that the columns are about."""
 _FIRST = 3
 PAIR_FEATURES = (
     "same_first",
@@ -59,7 +62,7 @@ class Lists:
     """n rankings of one arm, cut or filled up to ``depth`` places."""
 
     documents: NDArray[np.int64]
-    """(n, depth) numbers of documents, equal for equal ids of one query; −1 where none is."""
+    """(n, depth) keys of documents (:func:`key_of`); −1 where none is."""
     scores: FloatArray
     """(n, depth) NaN where no document is."""
 
@@ -71,26 +74,48 @@ def probe_feature_names(arms: Sequence[str]) -> tuple[str, ...]:
     return (*own, *pairs)
 
 
-def probe_features(
+def key_of(doc_id: str) -> int:
+    """Return 63 bits of a hash of the id: the same on every machine."""
+    digest = hashlib.blake2b(doc_id.encode("utf-8"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def as_lists(
     arms: Sequence[str], found: Mapping[str, Sequence[Ranking]], depth: int, rows: int
-) -> FloatArray:
-    """(rows, features) of the rankings of ``arms``, each at most ``depth`` documents deep.
+) -> dict[str, Lists]:
+    """Arm → its rankings as arrays.
 
     Args:
-        arms: the probes, in the order of the columns.
-        found: arm → one ranking per row; an arm that is absent has NaN throughout.
-        depth: at least 10.
+        arms: whose rankings.
+        found: arm → one ranking per row; an arm that is absent found nothing.
+        depth: at least 10; longer rankings are cut.
         rows: how many queries.
 
     Raises:
         ValueError: ``depth`` is below 10, or an arm hasn't one ranking per row.
     """
-    if depth < max(_TOP):
-        raise ValueError(f"probe features need a depth of at least {max(_TOP)}, got {depth}")
+    if depth < LEAST_DEPTH:
+        raise ValueError(f"probe features need a depth of at least {LEAST_DEPTH}, got {depth}")
     for arm, rankings in found.items():
         if len(rankings) != rows:
             raise ValueError(f"expected {rows} rankings of {arm}, got {len(rankings)}")
-    lists = as_lists(arms, found, depth, rows)
+    lists = {}
+    for arm in arms:
+        documents = np.full((rows, depth), -1, dtype=np.int64)
+        scores = np.full((rows, depth), np.nan)
+        for row, ranking in enumerate(found.get(arm, ())):
+            ids = ranking.doc_ids[:depth]
+            documents[row, : len(ids)] = [key_of(one) for one in ids]
+            scores[row, : len(ids)] = ranking.scores[:depth]
+        lists[arm] = Lists(documents, scores)
+    return lists
+
+
+def probe_features(arms: Sequence[str], lists: Mapping[str, Lists]) -> FloatArray:
+    """(n, features) of n rankings of each of ``arms``, in the order of the columns.
+
+    An arm that found nothing has NaN throughout.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         spreads = [_spread(lists[arm].scores) for arm in arms]
         parts = [
@@ -103,26 +128,9 @@ def probe_features(
                 np.nan
             )
             parts.append(pair)
-    whole = np.hstack(parts) if parts else np.zeros((rows, 0))
+    whole = np.hstack(parts)
     whole[~np.isfinite(whole)] = np.nan
     return whole
-
-
-def as_lists(
-    arms: Sequence[str], found: Mapping[str, Sequence[Ranking]], depth: int, rows: int
-) -> dict[str, Lists]:
-    """Arm → its rankings as arrays; documents are numbered within each query."""
-    numbers: list[dict[str, int]] = [{} for _ in range(rows)]
-    lists = {}
-    for arm in arms:
-        documents = np.full((rows, depth), -1, dtype=np.int64)
-        scores = np.full((rows, depth), np.nan)
-        for row, ranking in enumerate(found.get(arm, ())):
-            known, ids = numbers[row], ranking.doc_ids[:depth]
-            documents[row, : len(ids)] = [known.setdefault(one, len(known)) for one in ids]
-            scores[row, : len(ids)] = ranking.scores[:depth]
-        lists[arm] = Lists(documents, scores)
-    return lists
 
 
 @dataclass(frozen=True)

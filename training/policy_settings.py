@@ -137,6 +137,23 @@ class BoostingSettings(Settings):
     )
 
 
+class RelevanceSettings(Settings):
+    """Boosted trees that predict which of the documents found are relevant."""
+
+    enabled: bool = Field(default=True, description="needs judged grades in the labels, and nDCG")
+    rounds: int = Field(default=200, ge=1, description="trees")
+    learning_rate: float = Field(default=0.06, gt=0, le=1)
+    leaves: int = Field(default=31, ge=2)
+    least_per_leaf: int = Field(default=60, ge=1, description="fewer on small training sets")
+    feature_share: float = Field(default=0.3, gt=0, le=1, description="tried by each tree")
+    dataset_weight: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="0: every query counts alike; 1: every dataset; between: between",
+    )
+
+
 class ProbingSettings(Settings):
     """Run some arms on every query, look at what they found, then choose."""
 
@@ -145,7 +162,10 @@ class ProbingSettings(Settings):
         description="arms to run first; default: of each pipeline the better arm, the best few",
     )
     most: int = Field(default=3, ge=1, description="how many, where probes aren't named")
-    depth: int = Field(default=10, ge=10, le=1000, description="documents looked at of each")
+    depth: int = Field(
+        default=20, ge=10, le=1000, description="documents looked at of each, if labels hold them"
+    )
+    relevance: RelevanceSettings = RelevanceSettings()
 
 
 class CascadeSettings(Settings):

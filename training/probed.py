@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from arms.records import Ranking
 from oracle.labels import Labels, read_columns
+from oracle.tables import GRADE
 from training.table import RoutingTable
 
 RUNS = "runs.parquet"
@@ -33,7 +34,9 @@ class RecordedRuns:
                 zip(labels.datasets.tolist(), labels.query_ids.tolist(), strict=True)
             )
         }
+        self.measure = labels.primary_measure
         self._by_arm: dict[str, list[Ranking]] = {}
+        self._grades: dict[str, list[tuple[int, ...]] | None] = {}
         self._lock = threading.Lock()
 
     @classmethod
@@ -51,6 +54,19 @@ class RecordedRuns:
             if arm not in self._by_arm:
                 self._by_arm[arm] = self._read(arm)
             return self._by_arm[arm]
+
+    def grades(self, arm: str) -> list[tuple[int, ...]] | None:
+        """(Q,) judged grade of each document of :meth:`rankings`; None where the file lacks any.
+
+        Raises:
+            LabelsError: the file is absent or damaged.
+        """
+        self.rankings(arm)
+        return self._grades[arm]
+
+    def depth(self, arms: Sequence[str]) -> int:
+        """Return how many documents the longest ranking of ``arms`` has."""
+        return max((len(one.doc_ids) for arm in arms for one in self.rankings(arm)), default=0)
 
     def probed(
         self, arms: Sequence[str], rows: np.ndarray, table: RoutingTable, depth: int
@@ -70,18 +86,23 @@ class RecordedRuns:
         return found
 
     def _read(self, arm: str) -> list[Ranking]:
-        table = read_columns(self._path, _COLUMNS, filters=pc.field("arm") == arm)
+        table = read_columns(self._path, _COLUMNS, (GRADE,), filters=pc.field("arm") == arm)
         table = table.sort_by(
             [("dataset", "ascending"), ("query_id", "ascending"), ("rank", "ascending")]
         )
         keys = list(zip(table["dataset"].to_pylist(), table["query_id"].to_pylist(), strict=True))
         documents, scores = table["doc_id"].to_pylist(), table["score"].to_pylist()
+        told = GRADE in table.column_names and not table[GRADE].null_count
+        grades = table[GRADE].to_pylist() if told else [0] * len(table)
         found = [Ranking((), ())] * len(self._row_of)
+        graded: list[tuple[int, ...]] = [()] * len(self._row_of)
         begin = 0
         for end in range(1, len(keys) + 1):
             if end == len(keys) or keys[end] != keys[begin]:
                 row = self._row_of.get(keys[begin])
                 if row is not None:
                     found[row] = Ranking(tuple(documents[begin:end]), tuple(scores[begin:end]))
+                    graded[row] = tuple(grades[begin:end])
                 begin = end
+        self._grades[arm] = graded if told else None
         return found

@@ -1,21 +1,25 @@
-"""Fits :class:`router.policies.quality.QualityModel`: boosted trees, neighbours, their weights."""
+"""Fits :class:`router.quality_model.QualityModel`: boosted trees, neighbours, their weights."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arms.reward import FloatArray
-from router.boosters import Boosters, import_lightgbm
+from router.boosters import Boosters
 from router.domain import unit_rows
 from router.frozen_queries import FrozenQueries
-from router.policies.quality import QualityModel, QualityPolicy, QueryVectors, model_features
-from router.policy import Probed
+from router.policies.quality import QualityPolicy
+from router.probe_features import Lists, as_lists
+from router.quality_model import QualityModel, model_features
+from router.query_vectors import QueryVectors
+from training.boosting import fit_booster
 from training.fitting import Rows, Workshop
 from training.policy_settings import BoostingSettings
+from training.relevance_fit import fit_relevance
 from training.table import RoutingTable
 
 _UNCHECKED = (0.5, 0.5)
@@ -52,7 +56,8 @@ def fit_quality(
     vectors = None
     if with_vectors:
         vectors = fit_vectors(shop.embedded[train], relative, table.competes, options)
-    features = _features(shop, train, vectors, probes, depth)
+    lists = lists_of(shop, train, probes, depth)
+    features = _features(shop, train, vectors, probes, lists)
     boosters = fit_boosters(features, relative, mean, table.competes, options, shop.settings.seed)
     model = QualityModel(
         boosters,
@@ -61,6 +66,9 @@ def fit_quality(
         latency_ms=_latency_ms(table),
         vectors=vectors,
     )
+    if vectors is not None and probes:
+        relevance = fit_relevance(shop, train, probes, lists, features, vectors)
+        model = replace(model, relevance=relevance)
     if len(validation):
         model = _weighed(shop, model, validation, probes, depth)
     queries = FrozenQueries.of(shop.encoder) if with_vectors else None
@@ -109,31 +117,13 @@ def fit_boosters(
     seed: int,
 ) -> Boosters:
     """One model per arm for (n, A) ``relative``, then one for (n,) ``mean``; least squares."""
-    lightgbm = import_lightgbm()
-    given = {
-        "objective": "regression",
-        "learning_rate": options.learning_rate,
-        "num_leaves": options.leaves,
-        "min_data_in_leaf": min(options.least_per_leaf, max(1, len(features) // 20)),
-        "feature_fraction": options.feature_share,
-        "bagging_fraction": 0.7,
-        "bagging_freq": 1,
-        "lambda_l2": 5.0,
-        "max_bin": 63,
-        "seed": seed,
-        "deterministic": True,
-        "force_col_wise": True,
-        "num_threads": 1,
-        "verbosity": -1,
-    }
     texts = []
     targets = [*relative.T, mean]
     told = [*competes.T, np.ones(len(mean), dtype=bool)]
     for target, rows in zip(targets, told, strict=True):
         # An arm that no training query has gets a model of nothing: it predicts 0.
         rows = rows if rows.any() else np.ones(len(mean), dtype=bool)
-        data = lightgbm.Dataset(features[rows], target[rows], params=given)
-        texts.append(lightgbm.train(given, data, options.rounds).model_to_string())
+        texts.append(fit_booster(features[rows], target[rows], options, seed))
     return Boosters(texts, features.shape[1])
 
 
@@ -145,7 +135,8 @@ def _weighed(
 
     table = shop.action.rows(validation)
     relative, _ = relative_quality(table)
-    features = _features(shop, validation, model.vectors, probes, depth)
+    lists = lists_of(shop, validation, probes, depth)
+    features = _features(shop, validation, model.vectors, probes, lists)
     parts = [model.boosters.predict(features)[:, :-1]]
     if model.vectors is not None:
         parts.append(model.vectors.nearby(shop.embedded[validation]))
@@ -158,19 +149,22 @@ def _weighed(
 
 
 def _features(
-    shop: Workshop, rows: Rows, vectors: QueryVectors | None, probes: Sequence[str], depth: int
+    shop: Workshop,
+    rows: Rows,
+    vectors: QueryVectors | None,
+    probes: Sequence[str],
+    lists: Mapping[str, Lists],
 ) -> FloatArray:
     components = None if vectors is None else vectors.project(shop.embedded[rows])
-    probed = probed_of(shop, rows, probes, depth)
-    texts = shop.action.texts[rows].tolist()
-    return model_features(texts, components, probes, probed, depth)
+    return model_features(shop.action.texts[rows].tolist(), components, probes, lists)
 
 
-def probed_of(shop: Workshop, rows: Rows, probes: Sequence[str], depth: int) -> Probed | None:
-    """Return what the probes found for ``rows``; None where nothing is probed."""
+def lists_of(shop: Workshop, rows: Rows, probes: Sequence[str], depth: int) -> dict[str, Lists]:
+    """Probe → what it found for ``rows``; nothing where nothing is probed."""
     if not probes or shop.runs is None:
-        return None
-    return shop.runs.probed(probes, rows, shop.every, depth)
+        return {}
+    found = shop.runs.probed(probes, rows, shop.every, depth)
+    return as_lists(probes, found, depth, len(rows))
 
 
 def _usual(relative: FloatArray, competes: NDArray[np.bool_]) -> FloatArray:

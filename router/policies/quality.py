@@ -11,8 +11,7 @@ accounts, in full.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,14 +21,14 @@ from numpy.typing import NDArray
 from arms.errors import RouterError
 from arms.reward import BoolArray, FloatArray, check_lam
 from router.boosters import Boosters
-from router.domain import unit_rows
 from router.frozen_queries import ENCODER_KEYS, FrozenQueries
 from router.policies.files import read_arrays, read_policy_json, write_arrays, write_policy_json
-from router.policies.knn import nearest
 from router.policies.over_vectors import softmax_over
-from router.policy import NOTHING, Decided, Embeddings, Known, Plan, Policy, Probed, masked
-from router.probe_features import probe_feature_names, probe_features
-from router.query_features import SURFACE_FEATURES, surface_features
+from router.policy import NOTHING, Decided, Known, Plan, Policy, Probed, masked
+from router.probe_features import Lists, as_lists
+from router.quality_model import QualityModel, feature_count, model_features
+from router.query_vectors import QueryVectors
+from router.relevance import RelevanceModel, relevance_count
 
 _KEYS = (
     "name",
@@ -41,93 +40,8 @@ _KEYS = (
     "tau",
     "boosters",
     "encoder",
+    "relevance",
 )
-_BLOCK_CELLS = 1 << 23
-"""Similarities held at a time."""
-
-
-@dataclass(frozen=True)
-class QueryVectors:
-    """What the model needs to read query vectors of length d."""
-
-    mean: NDArray[np.float32]
-    """(d,) of the training queries."""
-    components: NDArray[np.float32]
-    """(c, d) principal directions."""
-    neighbours: NDArray[np.float32]
-    """(N, d) training queries' vectors, scaled to length 1, in half precision on disk."""
-    relative: NDArray[np.float32]
-    """(N, A) their qualities minus the query's mean over arms; 0 where an arm doesn't compete."""
-    has: BoolArray
-    """(N, A) arms that competed."""
-    k: int
-    """How many neighbours are asked."""
-    temperature: float
-    """A neighbour at cosine c has weight ``exp(c / temperature)``."""
-
-    def project(self, vectors: Embeddings) -> FloatArray:
-        """(n, c) principal components."""
-        return np.asarray((vectors - self.mean) @ self.components.T, dtype=np.float64)
-
-    def nearby(self, vectors: Embeddings) -> FloatArray:
-        """(n, A) weighted mean relative quality of the k nearest; 0 where none has the arm."""
-        unit = unit_rows(vectors)
-        parts = [np.zeros((0, self.relative.shape[1]))]
-        step = max(1, _BLOCK_CELLS // len(self.neighbours))
-        for begin in range(0, len(unit), step):
-            similarity = unit[begin : begin + step] @ self.neighbours.T
-            places = nearest(similarity, self.k)
-            near = np.take_along_axis(similarity, places, axis=1)
-            closeness = (near - near.max(axis=1, keepdims=True)) / self.temperature
-            weights = np.exp(closeness)[:, None, :]
-            total = (weights @ self.relative[places])[:, 0]
-            weight = (weights @ self.has[places].astype(np.float32))[:, 0]
-            parts.append(np.divide(total, weight, out=np.zeros_like(total), where=weight > 0))
-        return np.concatenate(parts).astype(np.float64)
-
-
-@dataclass(frozen=True)
-class QualityModel:
-    """Everything that was fitted."""
-
-    boosters: Boosters
-    """One model per arm for its relative quality, then one for the mean over arms."""
-    usual: FloatArray
-    """(A,) mean relative quality of each arm on training queries."""
-    weights: FloatArray
-    """(2,) of what the trees and the neighbours say beyond ``usual``."""
-    latency_ms: FloatArray
-    """(A,) mean milliseconds of each arm on training queries."""
-    vectors: QueryVectors | None
-    """None: the model doesn't read query vectors."""
-
-    def combine(self, trees: FloatArray, nearby: FloatArray | None) -> FloatArray:
-        """(n, A) relative quality from (n, A) of the trees and of the neighbours."""
-        relative = self.usual + self.weights[0] * (trees - self.usual)
-        if nearby is not None:
-            relative = relative + self.weights[1] * (nearby - self.usual)
-        return np.asarray(relative)
-
-
-def model_features(
-    queries: Sequence[str],
-    components: FloatArray | None,
-    probes: Sequence[str],
-    probed: Probed | None,
-    depth: int,
-) -> FloatArray:
-    """(n, features) surface features, components of the vector, what the probes tell."""
-    parts = [surface_features(queries)]
-    if components is not None:
-        parts.append(components)
-    if probes:
-        parts.append(probe_features(probes, probed or {}, depth, len(queries)))
-    return np.hstack(parts)
-
-
-def feature_count(components: int, probes: Sequence[str]) -> int:
-    """Columns of :func:`model_features`."""
-    return len(SURFACE_FEATURES) + components + len(probe_feature_names(probes))
 
 
 class QualityPolicy(Policy):
@@ -209,13 +123,36 @@ class QualityPolicy(Policy):
         if vectors is not None and self.queries is not None:
             read = self.queries.embed(queries, self.device) if embeddings is None else embeddings
             components, nearby = vectors.project(read), vectors.nearby(read)
-        features = model_features(queries, components, self.probes, probed, self.probe_depth)
+        lists = {}
+        if self.probes:
+            lists = as_lists(self.probes, probed or {}, self.probe_depth, len(queries))
+        features = model_features(queries, components, self.probes, lists)
         predicted = self.model.boosters.predict(features)
-        relative = self.model.combine(predicted[:, :-1], nearby)
-        found = predicted[:, -1:] + relative
+        found = predicted[:, -1:] + self.model.combine(predicted[:, :-1], nearby)
+        if self.model.relevance is not None and vectors is not None:
+            relevance = self.model.relevance
+            expected = relevance.expected(self.probes, lists, features, vectors, read)
+            found = self._looked_at(found, expected, lists, probed or {})
         if len(queries) > 1:
             self._last = (list(queries), embeddings, probed, found)
         return found
+
+    def _looked_at(
+        self, foreseen: FloatArray, expected: FloatArray, lists: Mapping[str, Lists], probed: Probed
+    ) -> FloatArray:
+        """(n, A) quality: (n, probes) ``expected`` where a list was seen, else ``foreseen`` (n, A).
+
+        What was foreseen of the other arms moves by as much as that of the lists seen, in the mean:
+        one query is easier than another for all arms.
+        """
+        columns = [self.arms.index(probe) for probe in self.probes]
+        seen = np.column_stack([lists[probe].documents[:, 0] >= 0 for probe in self.probes])
+        moved = np.where(seen, expected - foreseen[:, columns], 0.0).sum(axis=1)
+        quality = foreseen + (moved / np.maximum(seen.sum(axis=1), 1))[:, None]
+        for place, (column, probe) in enumerate(zip(columns, self.probes, strict=True)):
+            if probe in probed:  # an empty list has 0, as far as its dataset has the arm at all
+                quality[:, column] = expected[:, place]
+        return quality
 
     def rewards(self, quality: FloatArray, lam: float, competes: BoolArray | None) -> FloatArray:
         """(n, A) reward of going on with each arm; −inf where it doesn't compete."""
@@ -269,6 +206,8 @@ class QualityPolicy(Policy):
     def prepare(self, lam: float) -> None:
         """Load LightGBM, the models and the encoder."""
         self.model.boosters.load()
+        if self.model.relevance is not None:
+            self.model.relevance.booster.load()
         if self.queries is not None:
             self.queries.load(self.device)
 
@@ -299,6 +238,9 @@ class QualityPolicy(Policy):
             "tau": self.tau,
             "boosters": model.boosters.save(folder),
             "encoder": None if self.queries is None else self.queries.describe(),
+            "relevance": None
+            if model.relevance is None
+            else model.relevance.save(folder / "relevance"),
         }
         write_policy_json(folder, self.kind, content)
 
@@ -333,7 +275,11 @@ class QualityPolicy(Policy):
         components = 0 if vectors is None else len(vectors.components)
         features = feature_count(components, content["probes"])
         boosters = Boosters.read(folder, content["boosters"], features)
-        model = QualityModel(boosters, **fitted, vectors=vectors)
+        relevance = None
+        if content["relevance"] is not None:
+            columns = relevance_count(components, content["probes"])
+            relevance = RelevanceModel.read(folder / "relevance", content["relevance"], columns)
+        model = QualityModel(boosters, **fitted, vectors=vectors, relevance=relevance)
         queries = None if described is None else FrozenQueries.read(described)
         settings = (content["probes"], content["probe_depth"] or 10, content["tau"])
         return cls(content["name"], content["arms"], model, queries, *settings)

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from arms.records import Ranking
-from router.probe_features import LIST_FEATURES, PAIR_FEATURES, probe_feature_names, probe_features
+from router import probe_features as module
+from router.probe_features import LIST_FEATURES, PAIR_FEATURES, as_lists, probe_feature_names
 from router.query_features import SURFACE_FEATURES, surface_features
+
+
+def probe_features(arms, found, depth, rows):
+    return module.probe_features(arms, as_lists(arms, found, depth, rows))
 
 
 def named(arms, found, depth=10):

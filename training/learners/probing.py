@@ -8,11 +8,13 @@ the gain it expects is worth the latency at the λ asked for.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import numpy as np
 
 from arms.errors import SettingsError
 from router.policies.quality import QualityPolicy
+from router.probe_features import LEAST_DEPTH
 from training.fitting import Rows, Workshop
 from training.quality_fit import fit_quality
 from training.settings import TrainingSettings
@@ -40,7 +42,8 @@ class ProbingLearner:
         probes = _recorded(shop, self.name, options.probes, default)
         if not probes:
             return None
-        return fit_quality(shop, self.name, train, validation, probes, options.depth)
+        depth = probe_depth(shop, probes, options.depth)
+        return fit_quality(shop, self.name, train, validation, probes, depth)
 
 
 class CascadeLearner:
@@ -61,9 +64,8 @@ class CascadeLearner:
         probes = _recorded(shop, self.name, options.probes, default)
         if not probes:
             return None
-        return fit_quality(
-            shop, self.name, train, validation, probes, options.depth, with_vectors=False
-        )
+        depth = probe_depth(shop, probes, options.depth)
+        return fit_quality(shop, self.name, train, validation, probes, depth, with_vectors=False)
 
 
 def best_of_each_pipeline(table: RoutingTable, most: int) -> tuple[str, ...]:
@@ -81,6 +83,15 @@ def best_of_each_pipeline(table: RoutingTable, most: int) -> tuple[str, ...]:
     latency_ms = table.mean_latency_ms()
     chosen = sorted(list(best.values())[:most], key=lambda column: (latency_ms[column], column))
     return tuple(table.arms[column] for column in chosen)
+
+
+def probe_depth(shop: Workshop, probes: Sequence[str], wanted: int) -> int:
+    """Return how many documents of each probe to read: never more than the labels hold.
+
+    A served query would show the model more than it was trained on.
+    """
+    held = 0 if shop.runs is None else shop.runs.depth(probes)
+    return max(LEAST_DEPTH, min(wanted, held))
 
 
 def cheap_arms(table: RoutingTable, share: float) -> tuple[str, ...]:

@@ -1,0 +1,217 @@
+"""Which of the probes' documents are relevant, and what nDCG that makes expected of each list.
+
+With ``g`` a document's share of the query's ideal gain, ``grade / IDCG@k``, a list's quality is
+``nDCG@k = Σ_r g(d_r) / log2(1 + r)`` over its first k ranks r. A mean of sums is a sum of means:
+the expected nDCG of every list seen follows from one model of ``E[g | what is seen]``.
+
+Beside what the probes tell of a document (:mod:`router.candidates`) the model reads its past: for
+which training queries it was a candidate too, how near those are, and what it gained there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arms.reward import FloatArray
+from router.boosters import Boosters
+from router.candidates import Candidates, candidate_columns, candidates
+from router.policies.files import read_arrays, write_arrays
+from router.policy import Embeddings
+from router.probe_features import LIST_FEATURES, PAIR_FEATURES, Lists
+from router.query_features import SURFACE_FEATURES
+from router.query_vectors import QueryVectors
+
+PAST_COLUMNS = (
+    "nearest_where_relevant",
+    "nearest_where_not",
+    "weighted_gain",
+    "log_weight",
+    "mean_gain",
+    "queries",
+)
+"""Columns of :meth:`Past.columns`, in order."""
+_ARRAYS = ("documents", "starts", "queries", "gains")
+
+
+@dataclass(frozen=True)
+class Past:
+    """The candidates of N training queries, by document; D documents, p pairs."""
+
+    documents: NDArray[np.int64]
+    """(D,) keys, ascending."""
+    starts: NDArray[np.int64]
+    """(D + 1,) where each document's pairs begin."""
+    queries: NDArray[np.int32]
+    """(p,) training queries, as rows of :attr:`router.query_vectors.QueryVectors.neighbours`."""
+    gains: NDArray[np.float32]
+    """(p,) the document's share of that query's ideal gain, in [0, 1]."""
+
+    @classmethod
+    def of(cls, seen: Candidates, gains: FloatArray) -> Past:
+        """Turn the candidates of training queries, and their (m,) gains, into a table."""
+        order = np.argsort(seen.documents, kind="stable")
+        documents, starts = np.unique(seen.documents[order], return_index=True)
+        return cls(
+            documents,
+            np.append(starts, len(order)).astype(np.int64),
+            seen.rows[order].astype(np.int32),
+            gains[order].astype(np.float32),
+        )
+
+    def columns(
+        self,
+        documents: NDArray[np.int64],
+        rows: NDArray[np.intp],
+        cosines: NDArray[np.float32],
+        temperature: float,
+    ) -> FloatArray:
+        """(m, len(PAST_COLUMNS)) of m candidates; NaN for a document that has no past.
+
+        Args:
+            documents: (m,) keys.
+            rows: (m,) row of ``cosines`` of each candidate's query.
+            cosines: (n, N) to the training queries; −inf for those that mustn't tell.
+            temperature: a training query at cosine c has weight ``exp((c − 1) / temperature)``.
+        """
+        pairs, places = self._pairs(documents)
+        near = cosines[rows[pairs], self.queries[places]].astype(np.float64)
+        told = np.isfinite(near)
+        pairs, near, gains = pairs[told], near[told], self.gains[places[told]].astype(np.float64)
+        count, m = np.bincount(pairs, minlength=len(documents)), len(documents)
+        weights = np.exp((near - 1.0) / temperature)
+        weight = np.bincount(pairs, weights, m)
+        nearest = []
+        for wanted in (gains > 0, gains <= 0):
+            best = np.zeros(m)
+            np.maximum.at(best, pairs[wanted], near[wanted])
+            nearest.append(best)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            weighted = np.bincount(pairs, weights * gains, m) / weight
+            mean = np.bincount(pairs, gains, m) / count
+            found = np.column_stack([*nearest, weighted, np.log(weight), mean, count])
+        found[count == 0] = np.nan
+        return found
+
+    def _pairs(self, documents: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """(pairs,) candidate, and (pairs,) place in ``queries``, of everything that is known."""
+        place = np.minimum(np.searchsorted(self.documents, documents), len(self.documents) - 1)
+        known = self.documents[place] == documents
+        begin = self.starts[place]
+        counts = np.where(known, self.starts[place + 1] - begin, 0)
+        pairs = np.repeat(np.arange(len(documents)), counts)
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return pairs, np.asarray(within + np.repeat(begin, counts), dtype=np.intp)
+
+
+@dataclass(frozen=True)
+class RelevanceModel:
+    """Expects each candidate's gain, and from it each probe's nDCG@k."""
+
+    booster: Boosters
+    """One model, of the gain."""
+    past: Past
+    k: int
+    """Of nDCG@k; as many documents of each list are candidates."""
+
+    def expected(
+        self,
+        probes: Sequence[str],
+        lists: Mapping[str, Lists],
+        features: FloatArray,
+        vectors: QueryVectors,
+        embeddings: Embeddings,
+    ) -> FloatArray:
+        """(n, probes) expected nDCG@k of each probe's list; 0 of an empty one.
+
+        A sum of estimates may lie a little above 1; cut there, lists would tie.
+
+        Args:
+            probes: in the order of the columns.
+            lists: what they found for n queries.
+            features: (n, features) :func:`router.quality_model.model_features`.
+            vectors: of the training queries.
+            embeddings: (n, d) the queries' vectors.
+        """
+        asked = candidates(probes, lists, self.k)
+        past = past_columns(self.past, asked, vectors, embeddings)
+        columns = relevance_columns(asked, probes, features, past)
+        gains = np.append(self.booster.predict(columns)[:, 0], 0.0)
+        discounts = 1.0 / np.log2(np.arange(self.k) + 2.0)
+        found = [
+            (gains[asked.at(lists[probe].documents[:, : self.k])] * discounts).sum(axis=1)
+            for probe in probes
+        ]
+        return np.column_stack(found)
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write arrays and the booster into the new ``folder``; return what :meth:`read` needs."""
+        folder.mkdir()
+        write_arrays(
+            folder / "past.safetensors", {name: getattr(self.past, name) for name in _ARRAYS}
+        )
+        return {
+            "boosters": self.booster.save(folder),
+            "k": self.k,
+        }
+
+    @classmethod
+    def read(cls, folder: Path, described: Mapping[str, Any], features: int) -> RelevanceModel:
+        """Read what :meth:`save` wrote; raise ``RouterError`` where it is damaged."""
+        arrays = read_arrays(folder / "past.safetensors", dict.fromkeys(_ARRAYS, (None,)))
+        booster = Boosters.read(folder, described["boosters"], features)
+        return cls(booster, Past(**arrays), int(described["k"]))
+
+
+def past_columns(
+    past: Past,
+    asked: Candidates,
+    vectors: QueryVectors,
+    embeddings: Embeddings,
+    groups: NDArray[np.intp] | None = None,
+) -> FloatArray:
+    """(m, len(PAST_COLUMNS)) of the candidates ``asked``.
+
+    Args:
+        past: of the training queries.
+        asked: candidates of n queries.
+        vectors: of the training queries.
+        embeddings: (n, d) the queries' vectors.
+        groups: (N,) where the n queries are the N training queries themselves: the past of a query
+            is without those of its own group.
+    """
+    found = np.zeros((len(asked.rows), len(PAST_COLUMNS)))
+    for rows, cosines in vectors.similarities(embeddings):
+        if groups is not None:
+            cosines = np.where(groups[rows, None] == groups, -np.inf, cosines)
+        begin, end = np.searchsorted(asked.rows, [rows.start, rows.stop])
+        found[begin:end] = past.columns(
+            asked.documents[begin:end],
+            asked.rows[begin:end] - rows.start,
+            cosines,
+            vectors.temperature,
+        )
+    return found
+
+
+def relevance_columns(
+    asked: Candidates, probes: Sequence[str], features: FloatArray, past: FloatArray
+) -> FloatArray:
+    """(m, features) what a :class:`RelevanceModel` reads of the candidates ``asked``.
+
+    Of the queries' ``features`` those that tell of pairs of probes, the last, are left out.
+    """
+    n_pairs = len(probes) * (len(probes) - 1) // 2
+    of_query = features[:, : features.shape[1] - n_pairs * len(PAIR_FEATURES)]
+    return np.hstack([asked.features, of_query[asked.rows], past])
+
+
+def relevance_count(components: int, probes: Sequence[str]) -> int:
+    """Columns that a :class:`RelevanceModel` reads."""
+    of_query = len(LIST_FEATURES) * len(probes) + len(SURFACE_FEATURES) + components
+    return len(candidate_columns(probes)) + of_query + len(PAST_COLUMNS)

@@ -1,0 +1,212 @@
+"""The relevance model of probing policies: where its gains come from, and what it is good for."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from arms.progress import SilentProgress
+from oracle.labels import read_labels
+from router.candidates import candidates
+from router.policies import load_policy
+from router.policy import Known
+from router.query_encoder import QueryEncoder
+from tests.training.synthetic import ARMS, write_labels
+from training.fitting import Workshop, comparable_rows
+from training.learners.probing import ProbingLearner, probe_depth
+from training.policy_settings import BoostingSettings, ProbingSettings, RelevanceSettings
+from training.probed import RecordedRuns
+from training.quality_fit import lists_of
+from training.relevance_fit import dataset_weights, gains_of
+from training.settings import TrainingSettings
+from training.table import routing_table
+from training.work_folder import WorkFolder
+
+PROBES = ("bm25", "text_dense")
+DISCOUNTS = 1 / np.log2(np.arange(12) + 2)
+
+
+def graded_labels(root, grades=True):
+    """Each arm sees every document's worth through noise of its own; grades 0, 1, 2 per document.
+
+    Quality is nDCG@5. An arm's scores are ordered, so only both lists together tell which of them
+    stands on noise.
+    """
+    folder = write_labels(root, count=600, shuffled=True)
+    random = np.random.default_rng(0)
+    labels = pq.read_table(folder / "labels.parquet").to_pylist()
+    quality, rows = {}, []
+    for number, query_id in enumerate(sorted({row["query_id"] for row in labels})):
+        judged = np.array([2, 1, *[0] * 28])
+        ideal = (np.sort(judged)[::-1][:5] * DISCOUNTS[:5]).sum()
+        for arm in (*ARMS, "text_late"):
+            noise = random.choice([0.2, 2.0])
+            scores = judged + noise * random.standard_normal(len(judged))
+            best = np.argsort(-scores)[:12]
+            quality[query_id, arm] = float((judged[best][:5] * DISCOUNTS[:5]).sum() / ideal)
+            for rank, document in enumerate(best, start=1):
+                row = {"dataset": "", "query_id": query_id, "arm": arm, "rank": rank}
+                row |= {"doc_id": f"d{(document + number) % 97}", "score": float(scores[document])}
+                rows.append(row | ({"grade": int(judged[document])} if grades else {}))
+    dataset_of = {row["query_id"]: row["dataset"] for row in labels}
+    for row in rows:
+        row["dataset"] = dataset_of[row["query_id"]]
+    for row in labels:
+        row["nDCG@5"] = quality[row["query_id"], row["arm"]]
+    pq.write_table(pa.Table.from_pylist(labels), folder / "labels.parquet")
+    pq.write_table(pa.Table.from_pylist(rows), folder / "runs.parquet")
+    return folder
+
+
+def make_shop(folder, tiny_bert):
+    labels = read_labels(folder)
+    action = routing_table(labels, labels.router_arms)
+    trees = {"rounds": 60, "learning_rate": 0.15, "feature_share": 1.0}
+    settings = TrainingSettings(
+        lams=(0.0, 0.3),
+        encoder=str(tiny_bert),
+        boosting=BoostingSettings(**trees),
+        probing=ProbingSettings(probes=PROBES, relevance=RelevanceSettings(**trees)),
+    )
+    noise = np.random.default_rng(1).normal(size=(len(action), 8)).astype(np.float32)
+    return Workshop(
+        settings,
+        QueryEncoder(settings.encoder),
+        noise,
+        action,
+        routing_table(labels, labels.pipelines),
+        WorkFolder(Path("unused")),
+        SilentProgress().task("fitting", total=None).__enter__(),
+        runs=RecordedRuns.beside(folder, labels),
+    )
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory, tiny_bert):
+    return make_shop(graded_labels(tmp_path_factory.mktemp("graded") / "labels"), tiny_bert)
+
+
+@pytest.fixture(scope="module")
+def prober(shop):
+    return fit(shop)
+
+
+def rows_of(shop, *splits):
+    return comparable_rows(shop, np.isin(shop.action.splits.astype(str), splits))
+
+
+def fit(shop):
+    return ProbingLearner().fit(shop, rows_of(shop, "train"), rows_of(shop, "val"))
+
+
+def decide(shop, policy, lam=0.0):
+    rows = rows_of(shop, "test", "val")
+    table = shop.action.rows(rows)
+    probed = shop.runs.probed(policy.probes, rows, shop.every, policy.probe_depth)
+    known = Known(embeddings=shop.embedded[rows], probed=probed, competes=table.competes)
+    decided = policy.decide(table.texts.tolist(), lam, known)
+    columns = [table.arms.index(plan.answering_arm) for plan in decided.plans]
+    return decided, table.quality[np.arange(len(rows)), columns], table
+
+
+def test_gains_add_up_to_the_labelled_quality(shop):
+    rows = rows_of(shop, "train")
+    lists = lists_of(shop, rows, PROBES, 10)
+    asked = candidates(PROBES, lists, 5)
+    gains = np.append(gains_of(shop, rows, PROBES, lists, asked, 5), 0.0)
+    for probe in PROBES:
+        found = (gains[asked.at(lists[probe].documents[:, :5])] * DISCOUNTS[:5]).sum(axis=1)
+        column = shop.action.arms.index(probe)
+        np.testing.assert_allclose(found, shop.action.quality[rows, column], atol=1e-9)
+
+
+def test_what_is_expected_of_a_list_is_what_it_has_in_the_mean(shop, prober):
+    assert prober.model.relevance is not None
+    rows = rows_of(shop, "test", "val")
+    probed = shop.runs.probed(PROBES, rows, shop.every, prober.probe_depth)
+    known = Known(embeddings=shop.embedded[rows], probed=probed)
+    expected = prober.quality(shop.action.texts[rows].tolist(), known)
+    for probe in PROBES:
+        column = shop.action.arms.index(probe)
+        actual = shop.action.quality[rows, column]
+        assert abs(expected[:, column].mean() - actual.mean()) < 0.1
+        assert np.corrcoef(expected[:, column], actual)[0, 1] > 0.8
+
+
+def test_it_decides_better_than_the_trees_of_whole_lists(shop, prober):
+    probing = shop.settings.probing
+    off = probing.model_copy(update={"relevance": RelevanceSettings(enabled=False)})
+    without = fit(replace(shop, settings=shop.settings.model_copy(update={"probing": off})))
+    assert without.model.relevance is None
+    _, quality, table = decide(shop, prober)
+    static = np.nanmean(table.quality, axis=0).max()
+    assert quality.mean() > static + 0.05
+    assert quality.mean() > decide(shop, without)[1].mean()
+
+
+def test_saved_it_decides_alike_and_fits_repeat(shop, prober, tmp_path):
+    prober.save(tmp_path)
+    loaded = load_policy(tmp_path)
+    for lam in (0.0, 0.3):
+        before, after = (decide(shop, one, lam)[0] for one in (prober, loaded))
+        assert before.plans == after.plans
+        np.testing.assert_array_equal(before.probabilities, after.probabilities)
+    again = fit(shop)
+    assert again.model.relevance.booster.texts == prober.model.relevance.booster.texts
+
+
+def test_one_query_decides_as_in_a_batch(shop, prober):
+    rows = rows_of(shop, "test")[:4]
+    probed = shop.runs.probed(PROBES, rows, shop.every, prober.probe_depth)
+    texts = shop.action.texts[rows].tolist()
+    whole = prober.quality(texts, Known(embeddings=shop.embedded[rows], probed=probed))
+    for place, row in enumerate(rows):
+        one = {arm: found[place : place + 1] for arm, found in probed.items()}
+        known = Known(embeddings=shop.embedded[row][None], probed=one)
+        np.testing.assert_allclose(
+            prober.quality([texts[place]], known)[0], whole[place], atol=1e-5
+        )
+
+
+def test_a_probe_that_is_missing_is_foreseen_and_an_empty_one_has_nothing(shop, prober):
+    rows = rows_of(shop, "test")[:1]
+    probed = shop.runs.probed(PROBES, rows, shop.every, prober.probe_depth)
+    texts, embedded = shop.action.texts[rows].tolist(), shop.embedded[rows]
+    dense = shop.action.arms.index("text_dense")
+    missing = {"bm25": probed["bm25"]}
+    empty = {**missing, "text_dense": [type(probed["bm25"][0])((), ())]}
+    quality = [
+        prober.quality(texts, Known(embeddings=embedded, probed=one))[0, dense]
+        for one in (missing, empty)
+    ]
+    assert quality[0] > 0.2
+    assert quality[1] == 0.0
+
+
+def test_labels_without_grades_fit_the_trees_alone(tmp_path, tiny_bert):
+    shop = make_shop(graded_labels(tmp_path / "labels", grades=False), tiny_bert)
+    assert shop.runs.grades("bm25") is None
+    policy = fit(shop)
+    assert policy.model.relevance is None and policy.probes == PROBES
+
+
+def test_only_ndcg_is_a_sum_of_gains(shop):
+    shop.runs.measure = "RR@5"
+    try:
+        assert fit(shop).model.relevance is None
+    finally:
+        shop.runs.measure = "nDCG@5"
+
+
+def test_no_more_is_read_than_the_labels_hold(shop):
+    assert [probe_depth(shop, PROBES, wanted) for wanted in (10, 11, 20)] == [10, 11, 12]
+
+
+def test_weights_of_datasets_by_hand():
+    datasets = np.array(["a", "b", "b", "b", "b"], dtype=object)
+    assert dataset_weights(datasets, 0.0).tolist() == [1.0] * 5
+    assert dataset_weights(datasets, 0.5).tolist() == [1.0, *[0.5] * 4]
+    assert dataset_weights(datasets, 1.0).tolist() == [1.0, *[0.25] * 4]
