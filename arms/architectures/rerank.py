@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from arms.arm import Arm, ArmSpec
@@ -126,16 +127,16 @@ class RerankArm(Arm):
         with clock.stage("encode"):
             vectors = self._encoder.encode_queries(queries, self._options.batch_size)
         with clock.stage("rerank"):
-            return [
-                self._rerank(query, ranking.doc_ids, k)
-                for query, ranking in zip(vectors, found, strict=True)
-            ]
+            units = [self._units(ranking.doc_ids) for ranking in found]
+            scores = rescore(vectors, self._store, units)
+            return [self._top(*one, k) for one in zip(units, scores, strict=True)]
 
-    def _rerank(self, query: FloatArray, doc_ids: Sequence[str], k: int) -> Ranking:
-        """Units without a vector score −inf and are dropped."""
+    def _units(self, doc_ids: Sequence[str]) -> NDArray[np.int64]:
         rows = [self._table.row_of(doc_id) for doc_id in doc_ids]
-        units = np.array([unit for row in rows for unit in self._table.units_of(row)], dtype=int)
-        scores = rescore(query, self._store, units)
+        return np.array([unit for row in rows for unit in self._table.units_of(row)], np.int64)
+
+    def _top(self, units: NDArray[np.int64], scores: FloatArray, k: int) -> Ranking:
+        """Units without a vector score −inf and are dropped."""
         real = np.isfinite(scores)
         return top_documents(scores[real], units[real], self._table, k)
 

@@ -147,14 +147,18 @@ def _unit_blocks(
         first = last
 
 
-def rescore(query: FloatArray, store: TokenVectors, units: NDArray[np.integer]) -> FloatArray:
-    """(n,) exact MaxSim of some units from their stored vectors; near-ties are settled.
+def rescore(
+    queries: Sequence[FloatArray], store: TokenVectors, units: Sequence[NDArray[np.integer]]
+) -> list[FloatArray]:
+    """Exact MaxSim of some units, others for each query, as :func:`score`; near-ties are settled.
 
     A product's last digits depend on where in a block a unit stands. Units that score within that
     noise of one another are scored again, each alone, so that equal texts tie to the last bit.
     """
-    (scores,) = score([query], store, [units])
-    return settled(query, store, units, scores)
+    return [
+        settled(query, store, its, scores)
+        for query, its, scores in zip(queries, units, score(queries, store, units), strict=True)
+    ]
 
 
 def score(

@@ -155,7 +155,7 @@ class PlaidIndex:
         units = np.full(depth, -1, dtype=np.int64)
         if len(query):
             found = np.sort(self._units[self._candidates(query, depth)])
-            exact = rescore(query, self._store, found)
+            (exact,) = rescore([query], self._store, [found])
             order = np.lexsort((found, -exact))
             scores[: len(found)], units[: len(found)] = exact[order], found[order]
         return scores, units

@@ -119,8 +119,9 @@ def test_rescoring_reads_the_store_in_any_order(tmp_path, monkeypatch):
     expected = naive(queries[0], [stored[unit] for unit in units])
     for block in (1, 10, 100_000):
         monkeypatch.setattr(module, "_RESCORED_VECTORS", block)
-        np.testing.assert_allclose(rescore(queries[0], store, units), expected, atol=1e-5)
-    assert rescore(queries[0], store, np.array([], dtype=int)).shape == (0,)
+        (scores,) = rescore(queries[:1], store, [units])
+        np.testing.assert_allclose(scores, expected, atol=1e-5)
+    assert rescore(queries[:1], store, [np.array([], dtype=int)])[0].shape == (0,)
 
 
 def test_equal_units_tie_to_the_last_bit(tmp_path):
@@ -130,7 +131,7 @@ def test_equal_units_tie_to_the_last_bit(tmp_path):
     for _ in range(200):
         documents += [unit_vectors(generator, int(generator.integers(1, 40)), 384), twin]
     query = unit_vectors(generator, 11, 384)
-    scores = rescore(query, store_of(tmp_path, documents), np.arange(400))
+    (scores,) = rescore([query], store_of(tmp_path, documents), [np.arange(400)])
     assert len(set(scores[1::2].tolist())) == 1
     assert len(set(scores.tolist())) == 201
 

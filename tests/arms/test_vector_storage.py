@@ -97,7 +97,7 @@ def test_exact_search_over_what_is_stored(
         best = np.sort(exact)[::-1][:8]
         np.testing.assert_allclose(ranking.scores, best, atol=1e-5)
         units = np.array([int(one[1:]) for one in ranking.doc_ids])
-        np.testing.assert_allclose(rescore(query, store, units), ranking.scores, atol=1e-5)
+        np.testing.assert_allclose(rescore([query], store, [units])[0], ranking.scores, atol=1e-5)
 
 
 def test_streaming_gives_the_ranking_of_a_copy(tmp_path, documents, table, monkeypatch):
