@@ -23,11 +23,13 @@ from router.calibration import Calibration, calibration_from_json, calibration_t
 from router.policies.files import read_policy_json
 from router.policy import Policy
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_WITHOUT_POLICY = 1
+"""The version whose expectations name no policy: they are the default policy's."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.:@#+-]*")
 RECORD = "router.json"
 DECISIONS = "decisions.parquet"
-_OPTIONAL = ("calibration",)
+_OPTIONAL = ("calibration", "warnings")
 """Entries that older artifacts lack; written only where there is something to write."""
 _RECORDED_PACKAGES = (
     "learning-to-route",
@@ -43,7 +45,7 @@ _RECORDED_PACKAGES = (
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What held-out labels say of an arm at a λ: means over the queries counted."""
+    """What held-out labels say of an arm that a policy chooses at a λ: means over queries."""
 
     quality: float | None
     """Mean quality in [0, 1]; None where nothing was held out."""
@@ -66,8 +68,9 @@ class RouterRecord:
     """The λ it was trained for, ascending."""
     encoder_id: str | None = None
     encoder_revision: str | None = None
-    expected: Mapping[float, Mapping[str, Expected]] = field(default_factory=dict)
-    """λ → arm → what to expect from that arm; a λ or an arm may be absent."""
+    expected: Mapping[str, Mapping[float, Mapping[str, Expected]]] = field(default_factory=dict)
+    """Policy → λ → arm → what to expect from that arm where the policy chooses it; any of the
+    three may be absent."""
     datasets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Dataset → the arms of A that it has."""
     arm_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -83,6 +86,8 @@ class RouterRecord:
     library_versions: Mapping[str, str] = field(default_factory=dict)
     calibration: Mapping[str, Calibration] = field(default_factory=dict)
     """Policy → λ ↔ latency and quality, where calibrated; artifacts made before have no entry."""
+    warnings: tuple[str, ...] = ()
+    """What training found that whoever relies on the router should know."""
     policies: tuple[str, ...] = ()
     """Names of the policies in the artifact; :func:`write_router` fills it in."""
     format_version: int = FORMAT_VERSION
@@ -147,10 +152,12 @@ def write_router(
     return record
 
 
-def add_policy(folder: Path, policy: Policy) -> RouterRecord:
+def add_policy(folder: Path, policy: Policy, like: str | None = None) -> RouterRecord:
     """Add a policy to a finished artifact, or replace the one of its name and kind.
 
     The policy's folder appears at once, then ``router.json`` lists it; decisions stay as they are.
+    ``like`` names a policy that decides the same: what is expected of it is expected of the new
+    one. Otherwise nothing is.
 
     Raises:
         RouterError: it chooses from other arms than the router's, or its name belongs to a policy
@@ -160,7 +167,10 @@ def add_policy(folder: Path, policy: Policy) -> RouterRecord:
     check_addable(folder, record, policy.name, policy.kind)
     target = policy_folder(folder, policy.name)
     names = tuple(dict.fromkeys([*record.policies, policy.name]))
-    record = replace(record, policies=names)
+    expected = {name: one for name, one in record.expected.items() if name != policy.name}
+    if like in record.expected:
+        expected[policy.name] = record.expected[like]
+    record = replace(record, policies=names, expected=expected)
     _check_arms(record, policy)
     with atomic_folder(target) as temporary:
         policy.save(temporary)
@@ -210,9 +220,9 @@ def read_router(folder: Path) -> RouterRecord:
         found = content["format_version"]
     except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
         raise RouterError(f"{path} is damaged ({error}); rerun l2r train") from error
-    if found != FORMAT_VERSION:
+    if found not in (FORMAT_VERSION, _WITHOUT_POLICY):
         raise RouterError(
-            f"{path} has format version {found}, this release reads {FORMAT_VERSION}; "
+            f"{path} has format version {found}, this release reads {FORMAT_VERSION} and before; "
             "install the release that wrote it, or rerun l2r train"
         )
     record = _from_json(content, path)
@@ -267,13 +277,15 @@ def _to_json(record: RouterRecord) -> dict[str, Any]:
     content = {entry.name: getattr(record, entry.name) for entry in fields(record)}
     content["expected"] = [
         {
+            "policy": policy,
             "lam": float(lam),
             "arm": arm,
             "quality": expected.quality,
             "latency_ms": expected.latency_ms,
             "queries": int(expected.queries),
         }
-        for lam, by_arm in record.expected.items()
+        for policy, by_lam in record.expected.items()
+        for lam, by_arm in by_lam.items()
         for arm, expected in by_arm.items()
     ]
     content["lams"] = [float(lam) for lam in record.lams]
@@ -293,9 +305,12 @@ def _from_json(content: dict[str, Any], path: Path) -> RouterRecord:
             f"{path} has missing or unexpected entries: {', '.join(wrong)}; rerun l2r train"
         )
     try:
-        expected: dict[float, dict[str, Expected]] = {}
+        unnamed = {"policy": content["default_policy"]}
+        expected: dict[str, dict[float, dict[str, Expected]]] = {}
         for row in content["expected"]:
-            by_arm = expected.setdefault(float(row["lam"]), {})
+            if content["format_version"] == _WITHOUT_POLICY:
+                row = unnamed | row
+            by_arm = expected.setdefault(row["policy"], {}).setdefault(float(row["lam"]), {})
             by_arm[row["arm"]] = Expected(row["quality"], row["latency_ms"], row["queries"])
         return RouterRecord(
             **{
@@ -305,6 +320,8 @@ def _from_json(content: dict[str, Any], path: Path) -> RouterRecord:
                 "policies": tuple(content["policies"]),
                 "datasets": {name: tuple(arms) for name, arms in content["datasets"].items()},
                 "expected": expected,
+                "format_version": FORMAT_VERSION,
+                "warnings": tuple(content.get("warnings", ())),
                 "calibration": {
                     name: calibration_from_json(one)
                     for name, one in content.get("calibration", {}).items()

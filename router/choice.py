@@ -26,7 +26,8 @@ class Choice:
     probabilities: Mapping[str, float]
     """Allowed arm → probability, in the router's order; sums to 1."""
     expected: Expected | None
-    """Quality and latency_ms to expect from the arm, from held-out labels; None where unknown."""
+    """Quality and latency_ms to expect from the arm where this policy chooses it, from held-out
+    labels; None where unknown."""
     lam: float
     """As asked for, or what a wish came to."""
     lam_used: float
@@ -40,6 +41,8 @@ class Choice:
     """What the policy expects of this query's answer; None where it doesn't say."""
     reason: str | None = None
     """Why, where the plan is not the policy's plain preference."""
+    policy_kind: str = ""
+    """What the policy is: ``encoder``, ``quality``, ``guarded encoder``, …"""
     promised: CalibratedPoint | None = None
     """Of a wish: mean latency, quality and shares at ``lam``, with intervals, over held-out
     queries of the labels' mixture of datasets. A mean, not a bound on this query."""

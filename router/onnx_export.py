@@ -86,7 +86,7 @@ def export_to_onnx(
     inner = load_policy(folder)
     with tempfile.TemporaryDirectory(dir=router_folder.resolve().parent) as work:
         added, difference = _exported(inner, folder, wanted, int8, threads, Path(work))
-        add_policy(router_folder, added)
+        add_policy(router_folder, added, like=None if int8 else source)
     written = policy_folder(router_folder, wanted)
     size = sum(path.stat().st_size for path in written.rglob("*") if path.is_file())
     return Exported(wanted, size, difference)

@@ -94,6 +94,11 @@ class Policy(ABC):
     probe_depth: int = 0
     """How many documents of each probe it looks at."""
 
+    @property
+    def described(self) -> str:
+        """What it is, in a word or two: its kind, and that of the policy it wraps."""
+        return self.kind
+
     @abstractmethod
     def probabilities(
         self, queries: Sequence[str], lam: float, known: Known = NOTHING

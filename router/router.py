@@ -224,7 +224,7 @@ class Router:
         competes = None if everything else self._mask(allowed)
         known = Known(
             competes=None if competes is None else np.tile(competes, (len(queries), 1)),
-            preference=None if competes is None else self._preference(used),
+            preference=None if competes is None else self._preference(used, chooser.name),
         )
         probed = Probing()
         if chooser.probes or depth:  # arms are run: they may take the policy's query vectors
@@ -248,10 +248,11 @@ class Router:
             Choice(
                 arm=plan.answering_arm,
                 probabilities=dict(zip(allowed, row, strict=True)),
-                expected=self.expected(plan.answering_arm, used),
+                expected=self.expected(plan.answering_arm, used, chooser.name),
                 lam=wanted,
                 lam_used=used,
                 policy=chooser.name,
+                policy_kind=chooser.described,
                 overhead_ms=overhead_ms,
                 plan=plan,
                 predicted_quality=known_quality(quality),
@@ -299,14 +300,23 @@ class Router:
             )
         return self._open_arms.candidates(dataset, ())[0]
 
-    def expected(self, arm: str, lam: float) -> Expected | None:
-        """What held-out labels say of ``arm`` at the recorded λ nearest to ``lam``."""
-        return self._expected_at(float(lam)).get(arm)
+    def expected(self, arm: str, lam: float, policy: str | None = None) -> Expected | None:
+        """What held-out labels say of ``arm`` where a policy chooses it.
 
-    def _nearest_expected(self, lam: float) -> dict[str, Expected]:
+        It is that of the recorded λ nearest to ``lam`` that has the arm; None where none is
+        recorded of this policy, which may have been added after training.
+
+        Args:
+            arm: its identity.
+            lam: in [0, 1].
+            policy: by name; default: the router's default.
+        """
+        return self._expected_at(float(lam), policy or self.default_policy).get(arm)
+
+    def _nearest_expected(self, lam: float, policy: str) -> dict[str, Expected]:
         """Arm → what is recorded of it at the λ nearest to ``lam`` that has it."""
         nearest: dict[str, Expected] = {}
-        recorded = self.record.expected
+        recorded = self.record.expected.get(policy, {})
         far_first = sorted(
             recorded, key=lambda trained: (round(abs(trained - lam), 12), trained), reverse=True
         )
@@ -335,9 +345,13 @@ class Router:
     def _mask(self, allowed: Sequence[str]) -> BoolArray:
         return np.array([arm in allowed for arm in self.arms], dtype=bool)
 
-    def _preference(self, lam: float) -> FloatArray:
-        """(A,) expected reward per arm at ``lam``; 0 throughout where any is unknown."""
-        known = [self.expected(arm, lam) for arm in self.arms]
+    def _preference(self, lam: float, policy: str) -> FloatArray:
+        """(A,) expected reward per arm at ``lam``; 0 throughout where any is unknown.
+
+        Where nothing is recorded of the policy, what its router's own default policy met counts.
+        """
+        told = policy if policy in self.record.expected else self.record.default_policy
+        known = [self.expected(arm, lam, told) for arm in self.arms]
         quality = np.array([entry.quality if entry else None for entry in known], dtype=float)
         latency = np.array([entry.latency_ms if entry else None for entry in known], dtype=float)
         if not (np.isfinite(quality) & np.isfinite(latency)).all():

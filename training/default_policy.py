@@ -25,6 +25,8 @@ from training.plan_outcomes import plan_outcomes, plan_rewards
 from training.settings import TrainingSettings
 
 AUTO = "auto"
+FEW_QUERIES = 50
+"""Of validation: with fewer, which policy is best is left to chance."""
 
 
 def check_default(settings: TrainingSettings) -> None:
@@ -69,6 +71,22 @@ def choose_default(
             -candidates.index(name),
         ),
     )
+
+
+def validation_warnings(settings: TrainingSettings, validation: int) -> list[str]:
+    """A sentence where fewer than ``FEW_QUERIES`` queries choose and calibrate the default."""
+    if validation >= FEW_QUERIES:
+        return []
+    remedy = f"label more queries, so that {FEW_QUERIES} or more are of validation"
+    if not validation:
+        return [f"no validation queries: nothing chose or calibrated the default policy; {remedy}"]
+    candidates = sum(one.may_be_default for one in learners_of(settings))
+    chose = settings.router == AUTO and candidates > 1
+    return [
+        f"only {validation} validation queries {'chose and ' if chose else ''}calibrated the "
+        f"default policy: {'another may be better, and ' if chose else ''}the latency and quality "
+        f"that it promises are rough; {remedy}"
+    ]
 
 
 def typical_ms(overhead_ms: FloatArray) -> float:

@@ -7,8 +7,8 @@ its arms and of deciding, less the encoding that isn't done again. What is saved
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from oracle.latency_model import predict_latency_ms
 from router.query_encoder import QueryEncoder
 from training.table import RoutingTable
 
-_LOG = logging.getLogger(__name__)
 DENSE = "text_dense"
 
 
@@ -47,7 +46,7 @@ def reusable_encode_ms(
         encoder: a policy's frozen encoder.
     """
     found = np.zeros_like(every.latency_ms)
-    shared = shared_parts(labels.manifest, encoder)
+    shared = shared_parts(labels.manifest, encoder).parts
     if not any(shared.values()):
         return found
     encode_ms = _encode_ms(labels_folder, every)
@@ -64,17 +63,23 @@ def reusable_encode_ms(
     return np.minimum(found, latency_ms)
 
 
-def shared_parts(
-    manifest: Mapping[str, Any], encoder: QueryEncoder
-) -> dict[str, dict[str, QueryEncoding]]:
-    """Arm of P → its labelled dense arms that make ``encoder``'s vectors, and how they do it.
+@dataclass(frozen=True)
+class SharedParts:
+    """Which arms make a policy's query vectors."""
 
-    Those whose encoder has the same weights and yet makes other vectors are named in the log.
-    """
+    parts: Mapping[str, Mapping[str, QueryEncoding]]
+    """Arm of P → its dense arms that make them, and how they do it."""
+    apart: tuple[str, ...]
+    """A sentence for each arm whose encoder has the same weights and yet makes other vectors."""
+
+
+def shared_parts(manifest: Mapping[str, Any], encoder: QueryEncoder) -> SharedParts:
+    """Read off the labels' manifest which arms make ``encoder``'s query vectors."""
     settings = manifest.get("config", {}).get("arms", ())
     specs = [spec_of(ArmSettings.model_validate(one)) for one in settings]
     revisions = _revisions(manifest)
     found: dict[str, dict[str, QueryEncoding]] = {}
+    told: list[str] = []
     for spec in specs:
         found[spec.identity] = {}
         for part in _dense_parts(spec):
@@ -85,15 +90,14 @@ def shared_parts(
                 ["how it encodes"] if encoding is None else encoder.encoding.differences(encoding)
             )
             if encoding is None or apart:
-                _LOG.info(
-                    "%s reads the router's encoder and makes other query vectors (%s): "
-                    "they are counted twice, as they are made twice",
-                    spec.identity,
-                    ", ".join(apart),
+                told.append(
+                    f"{spec.identity} reads the router's own encoder and makes other query "
+                    f"vectors ({', '.join(apart)}): a search embeds the query twice"
                 )
             else:
                 found[spec.identity][part.identity] = encoding
-    return {arm: parts for arm, parts in found.items() if arm in manifest["pipelines"]}
+    kept = {arm: parts for arm, parts in found.items() if arm in manifest["pipelines"]}
+    return SharedParts(kept, tuple(told))
 
 
 def _same_vector(mine: QueryEncoding, its: QueryEncoding, tokens: np.ndarray) -> BoolArray:

@@ -14,7 +14,7 @@ from arms.progress import Progress, SilentProgress
 from arms.reward import FloatArray
 from arms.settings import ArmSettings
 from oracle.labels import read_labels
-from router.artifact import DECISIONS, RouterRecord, write_router
+from router.artifact import DECISIONS, Expected, RouterRecord, write_router
 from router.decisions import write_decisions
 from router.policies.static import StaticPolicy
 from router.query_encoder import QueryEncoder
@@ -30,10 +30,16 @@ from training.deciding import (
     Fitted,
     add_decisions,
     add_static_arms,
+    answering_columns,
     measured_overheads,
 )
 from training.decision_table import DecisionTable
-from training.default_policy import check_default, choose_default, with_default
+from training.default_policy import (
+    check_default,
+    choose_default,
+    validation_warnings,
+    with_default,
+)
 from training.embeddings import embed_queries
 from training.fitting import Heads, Workshop
 from training.folds import check_folds, fold_of_queries
@@ -44,7 +50,7 @@ from training.latency_repeats import with_repeats
 from training.learners import learners_of
 from training.lightning_run import check_trainer
 from training.probed import RecordedRuns
-from training.reused_encoding import reusable_encode_ms
+from training.reused_encoding import reusable_encode_ms, shared_parts
 from training.settings import TrainingSettings
 from training.table import RoutingTable, Texts, check_trainable, routing_table
 from training.wandb_logger import open_run
@@ -181,6 +187,7 @@ def _write(
     chosen = add_decisions(decisions, shop, fixed.fitted, everyone, splits, overheads)
     typical = {name: np.full_like(times, np.median(times)) for name, times in overheads.items()}
     _cross_validate(shop, fixed.default, decisions, typical)
+    best_static = _best_static_policy(shop)
     record = RouterRecord(
         arms=shop.action.arms,
         default_policy=ROUTER,
@@ -188,21 +195,23 @@ def _write(
         lams=shop.settings.lams,
         encoder_id=shop.encoder.resolved.encoder_id,
         encoder_revision=shop.encoder.resolved.revision,
-        expected={
-            lam: expected_per_arm(_rows(shop, "val"), columns[splits == "val"])
-            for (name, lam), columns in chosen.items()
-            if name == ROUTER
-        },
+        expected=_expected(shop, chosen, best_static),
         datasets=_arms_of_datasets(shop.action),
         arm_options=_arm_options(manifest),
         overhead_ms={name: float(np.median(times)) for name, times in overheads.items()},
+        warnings=(
+            *validation_warnings(
+                shop.settings, len(fitting.comparable_rows(shop, splits == "val"))
+            ),
+            *shared_parts(manifest, shop.encoder).apart,
+        ),
         training_metrics=_metrics(shop, fixed, chosen),
         labels_hash=labels_hash(labels_folder),
         calibration=calibrate_on_validation(
             shop, learned[ROUTER], overheads[ROUTER], labels_hash(labels_folder)
         ),
     )
-    policies = [*learned.values(), _best_static_policy(shop)]
+    policies = [*learned.values(), best_static]
     record = write_router(router_folder, record, policies, keep_decisions=False)
     write_decisions(decisions.finish(), router_folder / DECISIONS)
     return record
@@ -240,6 +249,21 @@ def _metrics(
         if name in fixed.head_metrics:
             entry["kept_epoch"] = dict(fixed.head_metrics[name].metrics[lam])
         found.setdefault(name, {})[f"{lam:g}"] = entry
+    return found
+
+
+def _expected(
+    shop: Workshop, chosen: dict[tuple[str, float], Columns], best_static: StaticPolicy
+) -> dict[str, dict[float, dict[str, Expected]]]:
+    """Policy → λ → arm → what validation queries say of the arm where the policy chooses it."""
+    table, validation = _rows(shop, "val"), shop.action.splits == "val"
+    found: dict[str, dict[float, dict[str, Expected]]] = {}
+    for (name, lam), columns in chosen.items():
+        found.setdefault(name, {})[lam] = expected_per_arm(table, columns[validation])
+    for lam in shop.settings.lams:
+        plans = best_static.decide([""] * len(table), lam).plans
+        columns = answering_columns(plans, table.arms)
+        found.setdefault(best_static.name, {})[lam] = expected_per_arm(table, columns)
     return found
 
 

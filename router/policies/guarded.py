@@ -61,6 +61,11 @@ class GuardedPolicy(Policy):
             raise RouterError(f"policy '{name}' needs a mean for each of {', '.join(self.arms)}")
         self._quality, self._latency_share = quality, latency_share
 
+    @property
+    def described(self) -> str:
+        """Its kind, then the inner policy's."""
+        return f"{self.kind} {self.inner.described}"
+
     def probabilities(
         self, queries: Sequence[str], lam: float, known: Known = NOTHING
     ) -> FloatArray:

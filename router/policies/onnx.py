@@ -57,6 +57,11 @@ class OnnxPolicy(Policy):
         self.probes, self.probe_depth = inner.probes, inner.probe_depth
         self.encoders, self.made_from = dict(encoders), dict(made_from or {})
 
+    @property
+    def described(self) -> str:
+        """Its kind, then the inner policy's."""
+        return f"{self.kind} {self.inner.described}"
+
     def probabilities(
         self, queries: Sequence[str], lam: float, known: Known = NOTHING
     ) -> FloatArray:

@@ -91,6 +91,9 @@ def test_calibration_by_arm_takes_only_the_routers_own_expectations(small):
     assert expected_quality(record, "tfidf") == {}
     expected = expected_quality(record, "router")
     assert expected_quality({}, "router") == {}
+    named = {**record, "expected": [{**record["expected"][0], "policy": "tfidf"}]}
+    assert expected_quality(named, "tfidf") == expected
+    assert expected_quality(named, "router") == {}
     outcome = outcome_of(evaluation, np.arange(60) % 2)
     found = calibration([outcome], expected, Resamples(60, 200, 1), 0.95)
     (point,) = found.points

@@ -9,6 +9,7 @@ from router.artifact import (
     DECISIONS,
     Expected,
     RouterRecord,
+    add_policy,
     library_versions,
     policy_folder,
     read_router,
@@ -26,9 +27,13 @@ RECORD = RouterRecord(
     encoder_id="all-MiniLM-L6-v2",
     encoder_revision="53aa",
     expected={
-        0.0: {"bm25": Expected(0.25, 1.5, 40), ARMS[1]: Expected(0.5, 12.25, 2)},
-        0.1: {"bm25": Expected(0.125, None, 0)},
+        "best_static": {
+            0.0: {"bm25": Expected(0.25, 1.5, 40), ARMS[1]: Expected(0.5, 12.25, 2)},
+            0.1: {"bm25": Expected(0.125, None, 0)},
+        },
+        "other": {0.1: {"bm25": Expected(0.5, 3.0, 7)}},
     },
+    warnings=("7 validation queries calibrated the default policy",),
     datasets={"scifact": ARMS, "npl": ("bm25",)},
     arm_options={"bm25": {"language": "german", "k1": 0.9}},
     overhead_ms={"best_static": 0.001},
@@ -146,11 +151,19 @@ def changed(folder, **change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format_version": 2}, "format version 2, this release reads 1"),
+        ({"format_version": 3}, "format version 3, this release reads 2 and before"),
         ({"format_version": "gone"}, "is damaged"),
         ({"tau": "gone"}, "missing or unexpected entries: tau"),
         ({"extra": 1}, "missing or unexpected entries: extra"),
-        ({"expected": [{"lam": 0.1}]}, "is damaged"),
+        ({"expected": [{"policy": "best_static", "lam": 0.1}]}, "is damaged"),
+        (
+            {
+                "expected": [
+                    {"lam": 0.1, "arm": "bm25", "quality": 1, "latency_ms": 1, "queries": 1}
+                ]
+            },
+            "is damaged",
+        ),
         ({"lams": ["x"]}, "is damaged"),
         ({"arms": []}, "at least one arm"),
         ({"default_policy": "other"}, "default policy 'other' is not among"),
@@ -162,6 +175,27 @@ def test_partial_or_newer(tmp_path, change, message):
     changed(tmp_path / "router", **change)
     with pytest.raises(RouterError, match=message):
         read_router(tmp_path / "router")
+
+
+def test_expectations_of_the_first_format_are_the_default_policys(tmp_path):
+    write_router(tmp_path / "router", RECORD, POLICIES)
+    row = {"lam": 0.1, "arm": "bm25", "quality": 0.5, "latency_ms": 2.0, "queries": 3}
+    changed(tmp_path / "router", format_version=1, expected=[row], warnings="gone")
+    record = read_router(tmp_path / "router")
+    assert record.expected == {"best_static": {0.1: {"bm25": Expected(0.5, 2.0, 3)}}}
+    update_record(tmp_path / "router", record)
+    assert json.loads((tmp_path / "router" / "router.json").read_text())["format_version"] == 2
+    assert read_router(tmp_path / "router") == record
+
+
+def test_what_is_expected_of_a_policy_like_the_added_one(tmp_path):
+    write_router(tmp_path / "router", RECORD, POLICIES)
+    added = StaticPolicy("again", ARMS, "bm25")
+    assert "again" not in add_policy(tmp_path / "router", added).expected
+    record = add_policy(tmp_path / "router", added, like="best_static")
+    assert record.expected["again"] == RECORD.expected["best_static"]
+    assert read_router(tmp_path / "router").expected == record.expected
+    assert "again" not in add_policy(tmp_path / "router", added).expected  # another of its name
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"null"])

@@ -121,6 +121,7 @@ def test_round_trip_and_what_the_router_says(tiny_bert, tmp_path):
     router = Router.load(tmp_path / "router")
     choice = router.select("operating margin", lam=0)
     assert (choice.arm, choice.reason) == ("text_dense", None)
+    assert choice.policy_kind == "guarded encoder"
     choice = router.select("who ?", lam=0)
     assert choice.arm == "text_rerank"
     assert choice.reason.startswith("out of domain: distance ")

@@ -34,10 +34,16 @@ ODD_QUERIES = [
     "\ud800",
 ]
 EXPECTED = {
-    0.0: {"bm25": Expected(0.3, 1.0, 9), "text_dense": Expected(0.5, 10.0, 9)},
-    1.0: {
-        arm: Expected(quality, 1.0 + quality, 9)
-        for arm, quality in zip(ARMS, (0, 0.2, 0.9, 0.1), strict=True)
+    "router": {
+        0.0: {"bm25": Expected(0.3, 1.0, 9), "text_dense": Expected(0.4, 9.0, 8)},
+        1.0: {
+            arm: Expected(quality, 1.0 + quality, 9)
+            for arm, quality in zip(ARMS, (0, 0.2, 0.9, 0.1), strict=True)
+        },
+    },
+    "static:text_dense": {
+        0.0: {"text_dense": Expected(0.5, 10.0, 9)},
+        1.0: {"text_dense": Expected(0.2, 1.2, 9)},
     },
 }
 
@@ -211,6 +217,21 @@ def test_expected_is_that_of_the_nearest_recorded_lam(router):
     assert router.select("who", lam=0.9, policy="static:text_dense").expected.quality == 0.2
     assert router.select("who", lam=0.5, policy="static:text_dense").expected.quality == 0.5
     assert router.expected("text_rerank", 0.0) == Expected(0.9, 1.9, 9)
+
+
+def test_expected_is_that_of_the_policy_that_chose(router):
+    """The default policy's traffic says nothing of another policy's."""
+    assert router.expected("text_dense", 0.0) == Expected(0.4, 9.0, 8)
+    assert router.expected("text_dense", 0.0, "static:text_dense") == Expected(0.5, 10.0, 9)
+    assert router.expected("bm25", 0.0, "static:text_dense") is None
+    assert router.select("who", lam=1.0, policy="best_static").expected is None
+
+
+def test_the_kind_of_policy_is_told(router):
+    chosen = [router.select("who", policy=name) for name in (None, "tfidf", "best_static")]
+    assert [(one.policy, one.policy_kind) for one in chosen] == [
+        ("router", "encoder"), ("tfidf", "tfidf"), ("best_static", "static"),
+    ]  # fmt: skip
 
 
 def test_nothing_to_expect_is_none(tmp_path):

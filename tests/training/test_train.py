@@ -11,7 +11,7 @@ from router.artifact import read_router
 from router.decisions import read_decisions
 from router.router import Router
 from tests.training.synthetic import ARMS, write_labels
-from training.default_policy import typical_ms
+from training.default_policy import typical_ms, validation_warnings
 from training.settings import FrozenSettings, LoraSettings, TrainingSettings
 from training.table import routing_table
 from training.train import train_routers
@@ -154,12 +154,14 @@ def test_the_artifact_records_what_it_came_from(trained):
     assert record.lams == LAMS
     assert record.encoder_id == "all-MiniLM-L6-v2"
     assert record.datasets == {"alpha": ARMS, "beta": ARMS[:2]}
-    assert set(record.expected) == set(LAMS)
-    assert set(record.expected[0.0]) == set(ARMS)
+    assert set(record.expected) == set(record.policies)
+    assert all(set(by_lam) == set(LAMS) for by_lam in record.expected.values())
+    assert set(record.expected["router"][0.0]) == set(ARMS)
     assert record.training_metrics["router"]["0.3"]["test"]["queries"] == 60
     assert record.training_metrics["router"]["0"]["test"]["collapsed"] is False
     assert record.training_metrics["router_per_lam"]["0"]["kept_epoch"]["val_reward"] > 0.6
     assert len(record.labels_hash) == 64
+    assert record.warnings == ()
 
 
 def small(tiny_bert, **changes):
@@ -256,7 +258,23 @@ def test_no_validation_and_no_test_queries(tiny_bert, tmp_path):
     pq.write_table(pa.table(queries), labels / "queries.parquet")
     record = train_routers(labels, None, tmp_path / "router", small(tiny_bert))
     assert record.training_metrics["router"]["0"]["val"] == {"queries": 0}
-    assert record.expected == {0.0: {}, 0.5: {}}
+    assert record.expected["router"] == {0.0: {}, 0.5: {}}
+    assert [one.partition(":")[0] for one in record.warnings] == ["no validation queries"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "queries", "said"),
+    [
+        ({}, 50, None),
+        ({}, 49, "only 49 validation queries chose and calibrated the default policy: another"),
+        ({"router": "tfidf"}, 7, "only 7 validation queries calibrated the default policy: the l"),
+        ({"policies": ("router_conditioned",)}, 7, "only 7 validation queries calibrated the def"),
+        ({}, 0, "no validation queries: nothing chose or calibrated the default policy; label"),
+    ],
+)
+def test_few_validation_queries_are_a_warning(settings, queries, said):
+    found = validation_warnings(TrainingSettings(**settings), queries)
+    assert [one[: len(said or "")] for one in found] == ([said] if said else [])
 
 
 def test_labels_that_are_not_there(tmp_path):

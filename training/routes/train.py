@@ -105,7 +105,7 @@ def train_routes(
         lams=(LAM,),
         encoder_id=encoder.resolved.encoder_id,
         encoder_revision=encoder.resolved.revision,
-        expected={LAM: _expected(fitted[default], table.of_split("val"))},
+        expected={default: {LAM: _expected(fitted[default], table.of_split("val"))}},
         overhead_ms=overhead,
         training_metrics={"route_accuracy": {one.policy: one.accuracy for one in scores}},
         labels_hash=fingerprint(labels),
@@ -137,7 +137,11 @@ def score_routes(
         )
     rows = table.with_routes(record.arms).of_split(split)
     if not len(rows):
-        raise LabelsError(f"the labels have no query of the split '{split}'")
+        held = ", ".join(sorted(set(table.splits.tolist())))
+        raise LabelsError(
+            f"the labels have no query of the split '{split}', only of {held}; name one of these "
+            "(--split)"
+        )
     policies = [load_policy(policy_folder(folder, name)) for name in names or record.policies]
     scores = score_policies(policies, rows, progress or SilentProgress())
     known = {policy.name: policy for policy in policies}
