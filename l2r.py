@@ -339,7 +339,7 @@ def run_stages(run: Any, datasets: list[Dataset], stages: tuple[str, ...]) -> No
 
         texts = texts_of(datasets)
         record = train_routers(labels_folder, texts, router_folder, run.training, _progress())
-        for warning in collapse_warnings(record.training_metrics):
+        for warning in (*record.warnings, *collapse_warnings(record.training_metrics)):
             typer.echo(f"warning: {warning}", err=True)
         typer.echo(f"router: {router_folder}")
     if "report" in stages:
@@ -538,7 +538,9 @@ def select(
         float | None,
         typer.Option(help="instead of --lam: mean quality given up against the best calibrated"),
     ] = None,
-    k: Annotated[int, typer.Option(help="also search: return k documents (0: only select)")] = 0,
+    k: Annotated[
+        int, typer.Option(min=0, help="also search: return k documents (0: only select)")
+    ] = 0,
     dataset: Annotated[str | None, typer.Option(help="which corpus of the run to search")] = None,
     index_folder: Annotated[
         Path | None, typer.Option("--index", help="the index/ folder; default: beside the router")
@@ -572,6 +574,7 @@ def select(
     else:
         choice = router.select(query, dataset=dataset, **wish)
     typer.echo(f"arm            {choice.arm}")
+    typer.echo(f"policy         {choice.policy} ({choice.policy_kind})")
     if len(choice.plan.arms) > 1:
         typer.echo(f"plan           {choice.plan}")
     for arm, probability in sorted(choice.probabilities.items(), key=lambda one: -one[1]):

@@ -168,7 +168,7 @@ def add_policy(folder: Path, policy: Policy, like: str | None = None) -> RouterR
     target = policy_folder(folder, policy.name)
     names = tuple(dict.fromkeys([*record.policies, policy.name]))
     expected = {name: one for name, one in record.expected.items() if name != policy.name}
-    if like in record.expected:
+    if like is not None and like in record.expected:
         expected[policy.name] = record.expected[like]
     record = replace(record, policies=names, expected=expected)
     _check_arms(record, policy)

@@ -62,6 +62,18 @@ def test_an_index_elsewhere_can_be_named(run, capsys, tmp_path):
         (tmp_path / "router").rename(run / "router")
 
 
+def test_the_policy_that_answered_is_named_with_its_kind(run, capsys):
+    code, printed, _ = select(capsys, run / "router", "bridge in Lisbon")
+    assert code == 0
+    assert "policy         best_static (static)\n" in printed
+
+
+def test_a_negative_k_is_refused(run, capsys):
+    code, _, told = select(capsys, run / "router", "bridge in Lisbon", "--k", -1)
+    assert code == 2
+    assert "'--k': Input should be greater than or equal to 0" in told
+
+
 @pytest.mark.parametrize("option", ["--dataset", "--index"])
 def test_options_of_searching_need_k(run, capsys, option):
     code, _, told = select(capsys, run / "router", "a query", option, "first")
