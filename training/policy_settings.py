@@ -159,9 +159,12 @@ class ProbingSettings(Settings):
 
     probes: tuple[str, ...] | None = Field(
         default=None,
-        description="arms to run first; default: of each pipeline the better arm, the best few",
+        description="arms to run first; default: all where labels tell which documents are "
+        "relevant, else of each pipeline the better arm, the best three",
     )
-    most: int = Field(default=3, ge=1, description="how many, where probes aren't named")
+    most: int | None = Field(
+        default=None, ge=1, description="of each pipeline the better arm, the best that many"
+    )
     depth: int = Field(
         default=20, ge=10, le=1000, description="documents looked at of each, if labels hold them"
     )

@@ -45,13 +45,12 @@ def fit_relevance(
         None where the labels don't tell how documents were judged, the quality isn't nDCG@k, or no
         probe found anything.
     """
-    options = shop.settings.probing.relevance
-    k = cutoff(shop)
-    if not options.enabled or k is None:
+    options, k = shop.settings.probing.relevance, cutoff(shop)
+    if k is None or not tells_relevance(shop, probes):
         return None
     asked = candidates(probes, lists, k)
     gains = gains_of(shop, train, probes, lists, asked, k)
-    if gains is None or not len(gains):
+    if not len(gains):
         return None
     past = Past.of(asked, gains)
     texts = np.unique(shop.action.text_groups[train].astype(str), return_inverse=True)[1].ravel()
@@ -62,6 +61,13 @@ def fit_relevance(
         columns, gains, options, shop.settings.seed, "cross_entropy", weights / weights.mean()
     )
     return RelevanceModel(Boosters([text], columns.shape[1]), past, k)
+
+
+def tells_relevance(shop: Workshop, probes: Sequence[str]) -> bool:
+    """Whether a model can be fitted: it is wanted, grades are known, and quality is nDCG@k."""
+    if shop.runs is None or cutoff(shop) is None or not shop.settings.probing.relevance.enabled:
+        return False
+    return all(shop.runs.grades(probe) is not None for probe in probes)
 
 
 def cutoff(shop: Workshop) -> int | None:
@@ -77,15 +83,18 @@ def gains_of(
     lists: Mapping[str, Lists],
     asked: Candidates,
     k: int,
-) -> FloatArray | None:
-    """(m,) share of each candidate in its query's ideal gain, in [0, 1]; None where unknown."""
+) -> FloatArray:
+    """(m,) share of each candidate in its query's ideal gain, in [0, 1].
+
+    An arm without grades tells nothing of its documents.
+    """
     assert shop.runs is not None
     ideal = ideal_gain(shop, rows, k)
     gains = np.zeros(len(asked.rows))
     for probe in probes:
         grades = padded_grades(shop.runs.grades(probe), rows, k)
         if grades is None:
-            return None
+            continue
         places = asked.at(lists[probe].documents[:, :k])
         there = places >= 0
         gains[places[there]] = grades[there]

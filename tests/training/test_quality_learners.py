@@ -23,6 +23,7 @@ from training.learners.probing import (
     ProbingLearner,
     best_of_each_pipeline,
     cheap_arms,
+    every_arm,
 )
 from training.learners.quality import QualityLearner
 from training.policy_settings import BoostingSettings, CascadeSettings, ProbingSettings
@@ -282,5 +283,8 @@ def test_default_probes_by_hand():
     )
     assert best_of_each_pipeline(table, 3) == ("bm25@paragraph", "text_dense#gte", "text_late")
     assert best_of_each_pipeline(table, 2) == ("bm25@paragraph", "text_dense#gte")
+    assert every_arm(table) == (
+        *("bm25", "bm25@paragraph", "text_dense#gte", "fusion", "text_late"),
+    )
     assert cheap_arms(table, 0.03) == ("bm25", "bm25@paragraph")
     assert cheap_arms(table, 0.001) == ()

@@ -193,6 +193,17 @@ def test_labels_without_grades_fit_the_trees_alone(tmp_path, tiny_bert):
     assert policy.model.relevance is None and policy.probes == PROBES
 
 
+def test_every_arm_is_looked_at_unless_told_otherwise(shop):
+    def probes(**changed):
+        probing = shop.settings.probing.model_copy(update={"probes": None, **changed})
+        settings = shop.settings.model_copy(update={"probing": probing})
+        return fit(replace(shop, settings=settings)).probes
+
+    assert probes() == ARMS
+    assert len(probes(most=2)) == 2
+    assert len(probes(most=2, relevance=RelevanceSettings(enabled=False))) == 2
+
+
 def test_only_ndcg_is_a_sum_of_gains(shop):
     shop.runs.measure = "RR@5"
     try:

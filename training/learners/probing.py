@@ -1,6 +1,7 @@
 """Policies that look at results before they choose: ``probing`` and ``cascade``.
 
-``probing`` runs one pipeline of each kind and reads the query's vector too: for the best quality.
+``probing`` looks at what all arms find, or one of each kind, and reads the query's vector too: for
+the best quality.
 ``cascade`` runs only what costs next to nothing, reads no vector, and goes on to a dearer arm where
 the gain it expects is worth the latency at the λ asked for.
 """
@@ -17,11 +18,14 @@ from router.policies.quality import QualityPolicy
 from router.probe_features import LEAST_DEPTH
 from training.fitting import Rows, Workshop
 from training.quality_fit import fit_quality
+from training.relevance_fit import tells_relevance
 from training.settings import TrainingSettings
 from training.table import RoutingTable
 
 _LOG = logging.getLogger(__name__)
-_NOT_PROBES = ("fusion", "none", "run_file")
+_NEVER_RUN = ("none", "run_file")
+_NOT_PROBES = ("fusion", *_NEVER_RUN)
+_MOST = 3
 
 
 class ProbingLearner:
@@ -38,7 +42,9 @@ class ProbingLearner:
         """Fit; None, and said so, where the labels lack rankings or nothing can be probed."""
         shop.task.advance()
         options, table = shop.settings.probing, shop.action.rows(train)
-        default = best_of_each_pipeline(table, options.most)
+        default = every_arm(table)
+        if options.most is not None or not tells_relevance(shop, default):
+            default = best_of_each_pipeline(table, options.most or _MOST)
         probes = _recorded(shop, self.name, options.probes, default)
         if not probes:
             return None
@@ -66,6 +72,16 @@ class CascadeLearner:
             return None
         depth = probe_depth(shop, probes, options.depth)
         return fit_quality(shop, self.name, train, validation, probes, depth, with_vectors=False)
+
+
+def every_arm(table: RoutingTable) -> tuple[str, ...]:
+    """Return the arms that can be run and some dataset has, cheapest first."""
+    order = np.argsort(table.mean_latency_ms(), kind="stable").tolist()
+    return tuple(
+        table.arms[column]
+        for column in order
+        if _pipeline(table.arms[column]) not in _NEVER_RUN and table.competes[:, column].any()
+    )
 
 
 def best_of_each_pipeline(table: RoutingTable, most: int) -> tuple[str, ...]:
