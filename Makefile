@@ -6,15 +6,19 @@ BIN := .venv/bin
 demo: .venv/installed
 	$(BIN)/l2r demo
 
-# One thread: the tests' tensors are small, and two threads that meet another process spin.
+# One thread each: the tests' tensors are small, and two threads that meet another process spin.
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 test fast: export OMP_NUM_THREADS = 1
+# Commands that run in a process of their own would compile every library again.
+unexport PYTHONDONTWRITEBYTECODE
 
 test: check
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 # Only the tests that take seconds.
 fast: .venv/installed
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 check: .venv/installed
 	$(BIN)/ruff check .

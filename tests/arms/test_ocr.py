@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
+from arms.encoders import ocr
 from arms.encoders.ocr import OcrSettings, PageReader
 from arms.encoders.picture_pieces import MAX_RATIO, pieces
 from arms.records import Page
@@ -107,3 +108,14 @@ def test_settings_that_change_the_text_change_the_fingerprint():
     usual = OcrSettings().fingerprint
     for other in ({"engine": "openvino"}, {"min_confidence": 0.9}, {"max_side": 640}):
         assert OcrSettings(**other).fingerprint != usual
+
+
+def test_openvino_meets_few_widths_and_reads_each_line_to_its_end():
+    pytest.importorskip("openvino")
+    texts = ["Tides " * 8 + "end", "Tides " * 9 + "end", "Tides " * 7 + "bees"]
+    loaded, widths = ocr._load(OcrSettings(engine="openvino")), []
+    run = loaded.text_rec.session._session
+    loaded.text_rec.session._session = lambda lines: (widths.append(lines.shape[-1]), run(lines))[1]
+    picture = drawn((900, 300), {(30, 40 + 80 * n): text for n, text in enumerate(texts)})
+    assert list(loaded(np.asarray(picture)[:, :, ::-1]).txts) == texts
+    assert len(set(widths)) > 1 and not [width for width in widths if width % 64]

@@ -137,9 +137,9 @@ def test_an_unknown_granularity_is_refused():
 
 @pytest.mark.parametrize("text", ["." * 200_000 + "a", "。" * 200_000, "\n " * 100_000 + "a"])
 def test_no_text_takes_quadratic_time(text):
-    begin = time.perf_counter()
+    begin = time.process_time()
     list(windows(text + " w" * 101))
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 @pytest.mark.slow
