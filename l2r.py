@@ -20,7 +20,6 @@ from training.commands import calibrate as calibrate_router
 from training.routes.commands import routes_app
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
 
     from arms.corpora.corpus import Dataset
 
@@ -102,19 +101,6 @@ def _run_settings_class() -> Any:
     return RunSettings
 
 
-def problem_lines(error: ValidationError) -> list[str]:
-    """Return one line per problem: its path in the file, what is wrong, and what came."""
-    lines = []
-    for one in error.errors():
-        place = ".".join(map(str, one["loc"])) or "(top level)"
-        message = one["msg"].removeprefix("Value error, ")
-        if one["type"] == "tuple_type":
-            message = "should be a list, e.g. [bm25]"
-        came = "" if one["type"] == "value_error" else f", got {one['input']!r}"
-        lines.append(f"  {place}: {message}{came}")
-    return lines
-
-
 def parse_run(content: Any, source: str, base: Path) -> Any:
     """Check a run's settings and resolve its relative paths against ``base``.
 
@@ -124,6 +110,7 @@ def parse_run(content: Any, source: str, base: Path) -> Any:
     from pydantic import ValidationError
 
     from arms.errors import SettingsError
+    from arms.settings import problem_lines
 
     if not isinstance(content, dict):
         came = "an empty file" if content is None else repr(content)

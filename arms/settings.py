@@ -40,6 +40,19 @@ class Settings(BaseModel):
         return given
 
 
+def problem_lines(error: ValidationError) -> list[str]:
+    """Return one line per problem: its path in the file, what is wrong, and what came."""
+    lines = []
+    for one in error.errors():
+        place = ".".join(map(str, one["loc"])) or "(top level)"
+        message = one["msg"].removeprefix("Value error, ")
+        if one["type"] == "tuple_type":
+            message = "should be a list, e.g. [bm25]"
+        came = "" if one["type"] == "value_error" else f", got {one['input']!r:.80}"
+        lines.append(f"  {place}: {message}{came}")
+    return lines
+
+
 TableName = Literal["corpus", "queries", "qrels", "rows"]
 """``rows``: one table whose every row is a query with its page."""
 FieldName = Literal[

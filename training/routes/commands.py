@@ -116,6 +116,7 @@ def _settings(config: Path | None, seed: int | None, policies: str | None) -> Ro
     from pydantic import ValidationError
 
     from arms.errors import SettingsError
+    from arms.settings import problem_lines
     from arms.yaml_file import read_yaml
     from training.routes.settings import RoutesSettings
 
@@ -133,11 +134,7 @@ def _settings(config: Path | None, seed: int | None, policies: str | None) -> Ro
     try:
         return RoutesSettings.model_validate({**content, **given})
     except ValidationError as error:
-        lines = [
-            f"  {'.'.join(map(str, one['loc'])) or '(top level)'}: "
-            f"{one['msg'].removeprefix('Value error, ')}, got {one['input']!r:.80}"
-            for one in error.errors()
-        ]
+        lines = problem_lines(error)
         raise SettingsError("\n".join(["the settings have problems:", *lines])) from error
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from arms.corpora.beir import parse_query
 from arms.corpora.lines import decode, numbered_lines
-from arms.corpora.problems import LineError
+from arms.corpora.problems import PROBLEM_KINDS, LineError
 from arms.errors import CorpusError, LabelsError
 from arms.progress import Progress, SilentProgress
 from oracle.importing.sources import ENDINGS, open_table
@@ -35,7 +35,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 """What is read of a table → the headers it may stand under, case folded."""
 _SPLIT_NAMES = {"train": "train", "val": "val", "dev": "val", "validation": "val", "test": "test"}
 _BETWEEN = re.compile(r"[,|+]")
-_SHOWN = 20
+_SHOWN, _NAMED = 20, 5
+"""Problems, and ids of one problem, that a message tells."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,20 @@ def read_routes(path: Path, progress: Progress | None = None) -> RouteTable:
     bars = progress or SilentProgress()
     found = _read_folder(path) if path.is_dir() else _read_table(path, bars)
     repeated = _repeated(row.query_id for row in found.rows)
-    found.problems += [f"query id '{one}' stands twice" for one in repeated]
+    if repeated:
+        first = ", ".join(f"'{one}'" for one in repeated[:_NAMED])
+        more = f" and {len(repeated) - _NAMED} more" if len(repeated) > _NAMED else ""
+        found.problems.append(
+            f"query ids that stand twice: {first}{more}; a query has one split, and one row with "
+            "all the routes it needs"
+        )
     if not found.rows and not found.problems:
         found.problems.append("no query with a route")
     if found.problems:
         shown = [f"  {problem}" for problem in found.problems[:_SHOWN]]
         more = len(found.problems) - len(shown)
         shown += [f"  and {more} more"] if more else []
-        raise LabelsError("\n".join([f"{path} has {len(found.problems)} problems:", *shown]))
+        raise LabelsError("\n".join([f"{path} has problems ({len(found.problems)}):", *shown]))
     return _table_of(found.rows)
 
 
@@ -118,7 +125,7 @@ def _read_queries(path: Path, problems: list[str]) -> dict[str, tuple[str, str]]
             try:
                 query = parse_query(line)
             except LineError as error:
-                problems.append(f"{place}: {error}")
+                problems.append(f"{place}: {_line_problem(error)}")
                 continue
             if not query.text.strip():
                 problems.append(f"{place}: the text of '{query.query_id}' is empty")
@@ -130,6 +137,10 @@ def _read_queries(path: Path, problems: list[str]) -> dict[str, tuple[str, str]]
     except CorpusError as error:
         problems.append(str(error))
     return known
+
+
+def _line_problem(error: LineError) -> str:
+    return f"{PROBLEM_KINDS[error.kind][1]} ({error})"
 
 
 def _read_split(
@@ -146,7 +157,7 @@ def _read_split(
         try:
             parts = [part.strip() for part in decode(line).rstrip("\r\n").split("\t")]
         except LineError as error:
-            problems.append(f"{place}: {error}")
+            problems.append(f"{place}: {_line_problem(error)}")
             continue
         if number == 1 and parts[0].lower() in COLUMNS["query_id"]:
             continue

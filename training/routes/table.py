@@ -170,10 +170,10 @@ def _untrained(table: RouteTable, lacking: Sequence[str]) -> tuple[str, ...]:
     trained = table.needed[train].any(axis=0)
     if trained.sum() < 2:
         known = [route for route, there in zip(table.routes, trained, strict=True) if there]
-        cut = f"; the splits {' and '.join(lacking)} were cut from them" if lacking else ""
+        cut = f", after the splits {' and '.join(lacking)} were cut" if lacking else ""
         raise LabelsError(
             "a router needs training queries of at least two routes, got "
-            f"{int(train.sum())} training queries of {', '.join(known) or 'no route'}{cut}: label "
-            "more queries"
+            f"{', '.join(known) or 'none'} (training queries: {int(train.sum())}{cut}); label more "
+            "queries"
         )
     return tuple(route for route, there in zip(table.routes, trained, strict=True) if not there)

@@ -66,7 +66,7 @@ def test_all_problems_of_a_folder_are_told_at_once(tmp_path):
         read_routes(folder)
     message = str(told.value)
     for part in (
-        "has 5 problems",
+        "has problems (5)",
         "queries.jsonl line 7",
         "'empty' is empty",
         "'nobody' is not in queries.jsonl",
@@ -120,5 +120,41 @@ def test_validation_is_cut_by_text_and_leaks_leave_training(tmp_path):
 def test_labels_of_one_route_cannot_be_trained_on(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("query,routes\n" + "".join(f"q {n},a\n" for n in range(30)), encoding="utf-8")
-    with pytest.raises(LabelsError, match="two routes, got 24 training queries of a; the splits"):
+    with pytest.raises(LabelsError, match=r"two routes, got a \(training queries: 24, after the"):
         prepare(read_routes(path), seed=0)
+
+
+def test_few_queries_say_where_they_went(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("query,routes\nWho?,a\nHow?,b\nWhy?,a\n", encoding="utf-8")
+    with pytest.raises(LabelsError, match=r"got [ab] \(training queries: 1, after the splits val"):
+        prepare(read_routes(path), seed=0)
+
+
+def test_ids_that_stand_twice_are_told_together(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = "".join(f"q {n},{route},{n}\n" for n in range(7) for route in "ab")
+    path.write_text(f"query,routes,id\n{rows}", encoding="utf-8")
+    with pytest.raises(LabelsError, match="stand twice: '0', '1', '2', '3', '4' and 2 more; a"):
+        read_routes(path)
+
+
+def test_text_that_is_not_utf_8_is_named(tmp_path):
+    folder = write_labels(tmp_path / "labels", train=1, test=1)
+    with (folder / "queries.jsonl").open("ab") as stream:
+        stream.write(b'{"_id": "x", "text": "na\xefve"}\n')
+    with pytest.raises(LabelsError, match="line 7: a line is not UTF-8 text"):
+        read_routes(folder)
+    (tmp_path / "t.csv").write_bytes(b"query,routes\nna\xefve,a\n")
+    with pytest.raises(LabelsError, match="is no UTF-8 text"):
+        read_routes(tmp_path / "t.csv")
+
+
+def test_what_is_odd_about_labels_is_counted(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f"which {n},{'ab'[n % 2]},train" for n in range(20)]
+    rows += ["Which 3?,b,test", "Which 3?,c,test"]
+    path.write_text("\n".join(["query,routes,split", *rows]), encoding="utf-8")
+    prepared = prepare(read_routes(path), seed=0)
+    assert prepared.never_trained == ("c",)
+    assert prepared.contradicting == 2
