@@ -138,16 +138,31 @@ class RelevanceModel:
             vectors: of the training queries.
             embeddings: (n, d) the queries' vectors.
         """
-        asked = candidates(probes, lists, self.k)
-        past = past_columns(self.past, asked, vectors, embeddings)
-        columns = relevance_columns(asked, probes, features, past)
-        gains = np.append(self.booster.predict(columns)[:, 0], 0.0)
+        asked, gains = self.gains(probes, lists, features, vectors, embeddings)
+        gains = np.append(gains, 0.0)
         discounts = 1.0 / np.log2(np.arange(self.k) + 2.0)
         found = [
             (gains[asked.at(lists[probe].documents[:, : self.k])] * discounts).sum(axis=1)
             for probe in probes
         ]
         return np.column_stack(found)
+
+    def gains(
+        self,
+        probes: Sequence[str],
+        lists: Mapping[str, Lists],
+        features: FloatArray,
+        vectors: QueryVectors,
+        embeddings: Embeddings,
+    ) -> tuple[Candidates, FloatArray]:
+        """Return the candidates, and the (m,) share of the ideal gain expected of each.
+
+        Arguments as for :meth:`expected`.
+        """
+        asked = candidates(probes, lists, self.k)
+        past = past_columns(self.past, asked, vectors, embeddings)
+        columns = relevance_columns(asked, probes, features, past)
+        return asked, self.booster.predict(columns)[:, 0]
 
     def save(self, folder: Path) -> dict[str, Any]:
         """Write arrays and the booster into the new ``folder``; return what :meth:`read` needs."""

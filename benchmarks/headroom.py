@@ -1,0 +1,308 @@
+"""How much of the headroom at λ = 0 is closed by reading queries, and by looking at results.
+
+Grouped five-fold cross-validation on the labels of the text suite: every policy is fitted inside
+the training folds, and decides on the fold that is left out. For three arms (bm25, text_dense,
+fusion) and for all that the labels' router may choose, prints mean nDCG@5 and the share of the
+headroom closed, from the best static arm and from the best static arm of each dataset, to the best
+arm of each query: over all queries with a paired bootstrap interval (queries of one text are drawn
+together), and as the mean of datasets. Beside it stands what no policy answers yet: the documents
+that the probes found, in the order of their expected gain (``reordered``). Writes
+``benchmarks/results/headroom.json``.
+
+    PYTHONPATH=. .venv/bin/python benchmarks/headroom.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.results_file import RESULTS, ROOT, write_result
+
+SUITE = "text-suite"
+FOLDS = 5
+RESAMPLES = 2000
+THREE = ("bm25", "text_dense", "fusion")
+RERANK = "text_rerank"
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Which arms may answer, and which are looked at first."""
+
+    name: str
+    answering: tuple[str, ...]
+    probes: tuple[str, ...]
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Those that may answer, then probes that may not."""
+        return (*self.answering, *(one for one in self.probes if one not in self.answering))
+
+
+def trials(router_arms: Sequence[str]) -> list[Trial]:
+    """What is compared: three arms first, then all."""
+    every = tuple(router_arms)
+    cheap = tuple(one for one in every if one != RERANK)
+    return [
+        Trial("three/query_only", THREE, ()),
+        Trial("three/two_probes", THREE, THREE[:2]),
+        Trial("three/cheap_probes", THREE, THREE),
+        Trial("three/all_probes", THREE, (*THREE, RERANK)),
+        Trial("all/query_only", every, ()),
+        Trial("all/cheap_probes", every, cheap),
+        Trial("all/all_probes", every, every),
+    ]
+
+
+def arguments() -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--labels", type=Path, default=ROOT / "runs" / SUITE / "labels")
+    parser.add_argument("--recipe", type=Path, default=ROOT / f"training/recipes/{SUITE}.yaml")
+    parser.add_argument(
+        "--only", nargs="*", help="trials to run, by name; figures of the others are kept"
+    )
+    parser.add_argument("--folds", type=int, default=FOLDS, help="scored folds, fewer to try")
+    parser.add_argument("--name", default="headroom", help="of the file of results")
+    return parser.parse_args()
+
+
+def workshop(labels_folder: Path, recipe: Path) -> Any:
+    """Everything that fits share, over the arms that the labels' router may choose."""
+    import l2r
+    from arms.progress import SilentProgress
+    from oracle.labels import read_labels
+    from router.query_encoder import QueryEncoder
+    from training.embeddings import embed_queries
+    from training.fitting import Workshop
+    from training.probed import RecordedRuns
+    from training.table import routing_table
+    from training.work_folder import WorkFolder
+
+    run = l2r.read_run(recipe)
+    labels = read_labels(labels_folder)
+    texts = None
+    if labels.texts is None:
+        texts = {
+            (dataset.name, query.query_id): query.text
+            for dataset in l2r.read_datasets(run)
+            for query in dataset.queries
+        }
+    action = routing_table(labels, labels.router_arms, texts)
+    settings = run.training
+    encoder = QueryEncoder(settings.encoder, settings.max_tokens, settings.encoder_dtype)
+    work = WorkFolder(ROOT / "runs" / "headroom.work")
+    work.path.mkdir(parents=True, exist_ok=True)
+    embedded = embed_queries(action.texts.tolist(), encoder, work.embeddings, l2r._progress())
+    return Workshop(
+        settings,
+        encoder,
+        embedded,
+        action,
+        routing_table(labels, labels.pipelines, texts),
+        work,
+        SilentProgress().task("fitting", total=None).__enter__(),
+        runs=RecordedRuns.beside(labels_folder, labels),
+    )
+
+
+def over(shop: Any, trial: Trial) -> Any:
+    """The workshop with the trial's arms alone; probes that may not answer don't compete."""
+    columns = [shop.every.arms.index(arm) for arm in trial.arms]
+    may_answer = np.array([arm in trial.answering for arm in trial.arms])
+    every = shop.every
+    action = replace(
+        every,
+        arms=trial.arms,
+        quality=np.where(may_answer, every.quality[:, columns], np.nan),
+        latency_ms=every.latency_ms[:, columns],
+        competes=every.competes[:, columns] & may_answer,
+        relevant_first=None,
+        latency_repeats_ms=None,
+    )
+    return replace(shop, action=action)
+
+
+def decided(shop: Any, trial: Trial, folds: NDArray[np.intp], scored: int) -> tuple[Floats, Floats]:
+    """(Q,) quality of what was decided at λ = 0, and of the documents seen, reordered.
+
+    NaN outside the scored folds, and of what isn't there: without probes nothing was seen.
+    """
+    from router.policy import Known
+    from training.cross_validation import rows_of_fold
+    from training.learners.probing import probe_depth
+    from training.quality_fit import fit_quality
+
+    options = shop.settings.probing
+    found, ordered = np.full(len(folds), np.nan), np.full(len(folds), np.nan)
+    for fold in range(scored):
+        rows = rows_of_fold(shop, folds, fold)
+        if rows is None:
+            continue
+        depth = probe_depth(shop, trial.probes, options.depth)
+        policy = fit_quality(shop, trial.name, rows.train, rows.validation, trial.probes, depth)
+        mine = np.flatnonzero((folds == fold) & shop.action.comparable)
+        table = shop.action.rows(mine)
+        probed = None
+        if trial.probes:
+            probed = shop.runs.probed(trial.probes, mine, shop.every, depth)
+        known = Known(embeddings=shop.embedded[mine], probed=probed, competes=table.competes)
+        plans = policy.decide(table.texts.tolist(), 0.0, known).plans
+        columns = [table.arms.index(plan.answering_arm) for plan in plans]
+        found[mine] = table.quality[np.arange(len(mine)), columns]
+        if policy.model.relevance is not None:
+            ordered[mine] = reordered(shop, policy, mine)
+    return found, ordered
+
+
+def reordered(shop: Any, policy: Any, rows: NDArray[np.intp]) -> Floats:
+    """(n,) nDCG@k of the documents that the probes found, by descending expected gain."""
+    from router.quality_model import model_features
+    from training.quality_fit import lists_of
+    from training.relevance_fit import gains_of
+
+    model, probes, embedded = policy.model, policy.probes, shop.embedded[rows]
+    lists = lists_of(shop, rows, probes, policy.probe_depth)
+    components = model.vectors.project(embedded)
+    features = model_features(shop.action.texts[rows].tolist(), components, probes, lists)
+    seen, expected = model.relevance.gains(probes, lists, features, model.vectors, embedded)
+    gains = gains_of(shop, rows, probes, lists, seen, model.relevance.k)
+    order = np.lexsort((seen.documents, -expected, seen.rows))
+    query = seen.rows[order]
+    rank = np.arange(len(order)) - np.searchsorted(query, query)
+    shares = np.where(rank < model.relevance.k, gains[order] / np.log2(rank + 2.0), 0.0)
+    return np.bincount(query, shares, len(rows))
+
+
+@dataclass(frozen=True)
+class References:
+    """What policies over some arms are measured by, (Q,) each."""
+
+    oracle: Floats
+    static: tuple[Floats, ...]
+    """Per arm; the next best where the dataset lacks it."""
+    per_dataset: Floats
+
+    @classmethod
+    def of(cls, quality: Floats, datasets: NDArray[np.str_]) -> References:
+        """From (Q, A) qualities, NaN where an arm is lacking; chosen on the same queries."""
+        order = np.argsort(-np.nanmean(quality, axis=0), kind="stable")
+        static = []
+        for column in range(quality.shape[1]):
+            found = quality[:, column]
+            for other in order:
+                found = np.where(np.isnan(found), quality[:, other], found)
+            static.append(found)
+        per_dataset = np.zeros(len(quality))
+        for name in np.unique(datasets):
+            mine = datasets == name
+            per_dataset[mine] = max((one[mine] for one in static), key=lambda one: one.mean())
+        return cls(np.nanmax(quality, axis=1), tuple(static), per_dataset)
+
+
+def closed(got: Floats, base: Floats, oracle: Floats) -> float:
+    """Per cent of the way from ``base`` to ``oracle``, all of them means."""
+    return float(100.0 * (got - base) / (oracle - base))
+
+
+def figures(got: Floats, references: References, table: Any, seed: int) -> dict[str, float]:
+    """nDCG@5 and headroom closed, micro with 95 % intervals, and macro."""
+    datasets, groups = table.datasets.astype(str), table.text_groups.astype(str)
+    names = np.unique(datasets)
+
+    def macro(values: Floats) -> float:
+        return float(np.mean([values[datasets == name].mean() for name in names]))
+
+    best = {mean: max(references.static, key=mean) for mean in (np.mean, macro)}
+    told: dict[str, float] = {}
+    for way, mean in (("micro", np.mean), ("macro", macro)):
+        oracle = mean(references.oracle)
+        told[f"{way}_ndcg"] = float(mean(got))
+        for base, values in (("static", best[mean]), ("per_dataset", references.per_dataset)):
+            told[f"{way}_closed_over_{base}_percent"] = closed(mean(got), mean(values), oracle)
+    random = np.random.default_rng(seed)
+    place = np.unique(groups, return_inverse=True)[1]
+    n = place.max() + 1
+    sums = {
+        key: np.bincount(place, values, n)
+        for key, values in (
+            ("got", got),
+            ("oracle", references.oracle),
+            ("static", best[np.mean]),
+            ("per_dataset", references.per_dataset),
+        )
+    }
+    draws = np.stack(
+        [np.bincount(random.integers(n, size=n), minlength=n) for _ in range(RESAMPLES)]
+    )
+    drawn = {key: draws @ values for key, values in sums.items()}
+    for base in ("static", "per_dataset"):
+        shares = 100.0 * (drawn["got"] - drawn[base]) / (drawn["oracle"] - drawn[base])
+        low, high = np.percentile(shares, [2.5, 97.5])
+        told |= {
+            f"micro_closed_over_{base}_percent/low": float(low),
+            f"micro_closed_over_{base}_percent/high": float(high),
+        }
+    return told
+
+
+def line(name: str, told: dict[str, float]) -> str:
+    """One row of the printed table."""
+    parts = [f"{name:28s}"]
+    for base in ("static", "per_dataset"):
+        key = f"micro_closed_over_{base}_percent"
+        interval = f"[{told[f'{key}/low']:.0f}, {told[f'{key}/high']:.0f}]"
+        macro = told[f"macro_closed_over_{base}_percent"]
+        parts.append(f"{told[key]:5.1f} {interval:>9s} {macro:6.1f}")
+    return f"{parts[0]} {told['micro_ndcg']:.4f} {told['macro_ndcg']:.4f} | " + " | ".join(
+        parts[1:]
+    )
+
+
+def main() -> None:
+    """Run the trials, print, and write the results."""
+    from training.folds import fold_of_queries
+
+    given = arguments()
+    shop = workshop(given.labels, given.recipe)
+    folds = fold_of_queries(shop.action, FOLDS, shop.settings.seed)
+    written: dict[str, Any] = {"labels": given.labels.parent.name, "folds": given.folds}
+    print(f"{'':28s} nDCG@5        | % closed over the best static arm, over the best per dataset")
+    print(f"{'':28s} micro  macro  | micro           macro | micro           macro")
+    for trial in trials(shop.action.arms):
+        if given.only and trial.name not in given.only:
+            continue
+        began = time.process_time()
+        mine = over(shop, trial)
+        got, ordered = decided(mine, trial, folds, given.folds)
+        there = ~np.isnan(got)
+        quality = np.where(mine.action.competes, mine.action.quality, np.nan)[there]
+        quality = quality[:, : len(trial.answering)]
+        table = mine.action.rows(there)
+        references = References.of(quality, table.datasets.astype(str))
+        for name, values in ((trial.name, got), (f"{trial.name}/reordered", ordered)):
+            if not np.isnan(values[there]).any():
+                told = figures(values[there], references, table, shop.settings.seed)
+                print(line(name, told), flush=True)
+                written |= {f"{name}/{key}": value for key, value in told.items()}
+        written["queries"] = int(there.sum())
+        written[f"{trial.name}/cpu_s"] = round(time.process_time() - began, 1)
+    print(f"{time.process_time():.0f} s of processor time")
+    kept = RESULTS / f"{given.name}.json"
+    if given.only and kept.is_file():
+        written = json.loads(kept.read_text(encoding="utf-8"))["figures"] | written
+    print(write_result(given.name, written))
+
+
+if __name__ == "__main__":
+    main()
