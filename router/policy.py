@@ -28,7 +28,7 @@ class Known:
     """What a caller knows about n queries beside their text; any part may be missing."""
 
     embeddings: Embeddings | None = None
-    """(n, d) of :meth:`Policy.frozen_encoder`, as :meth:`Policy.embed` gives them."""
+    """(n, d) as :meth:`Policy.embed` gives them."""
     probed: Probed | None = None
     """What the policy's probes found; an arm that the dataset lacks is absent."""
     competes: BoolArray | None = None
@@ -121,10 +121,16 @@ class Policy(ABC):
         """Return the revision of the frozen encoder whose query vectors it reads, if it does."""
         return None if self.queries is None else self.queries.resolved.revision
 
-    def embed(self, queries: Sequence[str], lam: float) -> Embeddings | None:
-        """(n, d) vectors of :meth:`frozen_encoder`, as :meth:`decide` takes them; None without.
+    @property
+    def reads_vectors(self) -> bool:
+        """Whether :meth:`embed` gives vectors, the same at every λ; they may be its own."""
+        return self.frozen_encoder() is not None
 
-        A caller who asks at several λ, or has another use for them, embeds once.
+    def embed(self, queries: Sequence[str], lam: float) -> Embeddings | None:
+        """(n, d) the query vectors that :meth:`decide` reads and takes; None where it has none.
+
+        Of :meth:`frozen_encoder`, or the policy's own (see :attr:`reads_vectors`). A caller who
+        asks at several λ, or has another use for them, embeds once.
         """
         return None if self.queries is None else self.queries.embed(queries, self.device)
 

@@ -10,7 +10,7 @@ from arms.errors import SettingsError
 from arms.reward import normalised_latency
 from router.domain import Domain, distance_threshold, unit_rows
 from router.policies.guarded import GuardedPolicy
-from router.policy import Policy
+from router.policy import Embeddings, Policy
 from training.deciding import ROUTER, Fitted
 from training.fitting import Rows, Workshop
 from training.table import RoutingTable
@@ -22,30 +22,42 @@ MOST_VECTORS = 20_000
 def guard(
     shop: Workshop, name: str, policy: Policy, train: Rows, validation: Rows
 ) -> GuardedPolicy | None:
-    """Wrap ``policy``; None where it reads no embeddings of the shop or nothing is held out.
+    """Wrap ``policy``; None where it reads no query vectors or nothing is held out.
 
     See :func:`domain_of` for the threshold.
     """
-    same = policy.frozen_encoder() == shop.encoder.resolved.revision and shop.embedded.shape[1] > 0
-    if not same or not len(train) or not len(validation):
+    if not len(train) or not len(validation):
         return None
-    domain = domain_of(shop, train, validation)
+    inside, held = (query_vectors(shop, policy, rows) for rows in (train, validation))
+    if inside is None or held is None:
+        return None
+    domain = domain_of(inside, held, shop.settings.out_of_domain.false_alarm_rate)
     quality, latency_share = mean_outcomes(shop.action.rows(np.concatenate([train, validation])))
     return GuardedPolicy(name, policy, domain, quality, latency_share)
 
 
-def domain_of(shop: Workshop, train: Rows, validation: Rows) -> Domain:
-    """Keep the training queries' directions; place the threshold on the validation queries.
+def query_vectors(shop: Workshop, policy: Policy, rows: Rows) -> Embeddings | None:
+    """(rows, d) the vectors that ``policy`` reads: the shop's, or its own; None without."""
+    if not policy.reads_vectors:
+        return None
+    revision = policy.frozen_encoder()
+    if revision is None:
+        return policy.embed(shop.action.texts[rows].tolist(), min(shop.settings.lams))
+    same = revision == shop.encoder.resolved.revision and shop.embedded.shape[1] > 0
+    return shop.embedded[rows] if same else None
 
-    ``out_of_domain.false_alarm_rate`` of those lie beyond it. Where there are more than
-    ``MOST_VECTORS`` training queries, evenly spread ones are kept.
+
+def domain_of(train: Embeddings, validation: Embeddings, false_alarm_rate: float) -> Domain:
+    """Keep (T, d) training queries' directions; place the threshold on (V, d) validation queries.
+
+    ``false_alarm_rate`` of those lie beyond it. Of more than ``MOST_VECTORS`` training queries,
+    evenly spread ones are kept.
     """
-    rate = shop.settings.out_of_domain.false_alarm_rate
     spread = np.linspace(0, len(train) - 1, min(MOST_VECTORS, len(train)))
     kept = train[np.unique(spread.round().astype(np.intp))]
-    vectors = unit_rows(shop.embedded[kept]).astype(np.float16)
-    distances = Domain(vectors, 0.0, rate).distances(shop.embedded[validation])
-    return Domain(vectors, distance_threshold(distances, rate), rate)
+    vectors = unit_rows(kept).astype(np.float16)
+    distances = Domain(vectors, 0.0, false_alarm_rate).distances(validation)
+    return Domain(vectors, distance_threshold(distances, false_alarm_rate), false_alarm_rate)
 
 
 def with_guard(shop: Workshop, fitted: Fitted, train: Rows, validation: Rows) -> Fitted:
@@ -59,9 +71,9 @@ def with_guard(shop: Workshop, fitted: Fitted, train: Rows, validation: Rows) ->
     guarded = guard(shop, ROUTER, fitted.learned[ROUTER], train, validation)
     if guarded is None:
         raise SettingsError(
-            "training.out_of_domain needs a default router that reads the frozen encoder's query "
-            "vectors, and validation queries for its threshold; set training.router to one of "
-            "them (e.g. router_per_lam), or training.out_of_domain.enabled to false"
+            "training.out_of_domain needs a default router that reads query vectors, and "
+            "validation queries for its threshold; set training.router to one of them (e.g. "
+            "static_embedding, router_per_lam), or training.out_of_domain.enabled to false"
         )
     return replace(fitted, learned={**fitted.learned, ROUTER: guarded})
 

@@ -23,6 +23,7 @@ from arms.errors import SettingsError
 from arms.progress import Progress, SilentProgress
 from oracle.labels import read_labels
 from router.decisions import read_decisions, write_decisions
+from router.policy import Policy
 from router.query_encoder import QueryEncoder
 from training import fitting
 from training.cross_validation import FoldRows, fit_fold, rows_of_fold
@@ -32,7 +33,7 @@ from training.default_policy import check_default, choose_default, with_default
 from training.embeddings import embed_queries
 from training.fitting import Workshop
 from training.folds import check_folds, fold_of_queries
-from training.guarding import domain_of, guard
+from training.guarding import domain_of, guard, query_vectors
 from training.learners import learners_of
 from training.lightning_run import check_trainer
 from training.probed import RecordedRuns
@@ -203,9 +204,10 @@ def _decided(
     names = {"default": reference.default, "overhead_ms": reference.overhead_ms}
     key = _key(fits, rows, "fold", fold, fingerprint(shop.action.rows(unseen)), names)
     path = shop.work.path / "holdout" / f"{key}.parquet"
-    if path.is_file():
+    told = path.with_suffix(".json")
+    if path.is_file() and told.is_file():
         shop.task.advance(fits.steps)
-        return read_decisions(path), _foreignness(shop, rows, unseen)
+        return read_decisions(path), json.loads(told.read_text(encoding="utf-8"))
     fitted = _with_guarded(shop, with_default(fits.fit(rows), reference.default), rows)
     overheads = {
         name: np.full(len(folds), milliseconds)
@@ -216,9 +218,11 @@ def _decided(
     named = np.full(len(unseen), f"cv{fold}", dtype=object)
     add_decisions(decisions, shop, replace(fitted, learned=known), unseen, named, overheads)
     table = decisions.finish()
+    foreignness = _foreignness(shop, fitted.learned.get(ROUTER), rows, unseen)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_decisions(table, path)
-    return read_decisions(path), _foreignness(shop, rows, unseen)
+    write_json(told, foreignness)
+    return read_decisions(path), foreignness
 
 
 def _with_guarded(shop: Workshop, fitted: Fitted, rows: FoldRows) -> Fitted:
@@ -231,15 +235,24 @@ def _with_guarded(shop: Workshop, fitted: Fitted, rows: FoldRows) -> Fitted:
     return replace(fitted, learned={**fitted.learned, GUARDED: guarded})
 
 
-def _foreignness(shop: Workshop, rows: FoldRows, unseen: fitting.Rows) -> dict[str, Any]:
-    """How well distance tells the fold's queries from validation queries, and how many it flags."""
+def _foreignness(
+    shop: Workshop, router: Policy | None, rows: FoldRows, unseen: fitting.Rows
+) -> dict[str, Any]:
+    """How well distance tells the fold's queries from validation queries, and how many it flags.
+
+    In the vectors that the default router reads; in the encoder's where it reads none.
+    """
     from sklearn.metrics import roc_auc_score
 
     if not len(rows.validation):
         return {}
-    domain = domain_of(shop, rows.train, rows.validation)
-    inside = domain.distances(shop.embedded[rows.validation])
-    outside = domain.distances(shop.embedded[unseen])
+    train, held, fold = (
+        shop.embedded[part] if own is None else own
+        for part in (rows.train, rows.validation, unseen)
+        for own in [None if router is None else query_vectors(shop, router, part)]
+    )
+    domain = domain_of(train, held, shop.settings.out_of_domain.false_alarm_rate)
+    inside, outside = domain.distances(held), domain.distances(fold)
     is_outside = np.repeat([0, 1], [len(inside), len(outside)])
     return {
         "datasets": sorted(set(shop.action.datasets[unseen].tolist())),

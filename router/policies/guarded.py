@@ -28,14 +28,14 @@ class GuardedPolicy(Policy):
 
     Args:
         name: in reports.
-        inner: a policy that reads a frozen encoder's vectors.
+        inner: a policy that reads query vectors, a frozen encoder's or its own.
         domain: of the queries that ``inner`` was trained on.
         quality: (A,) mean of each arm over training and validation queries; 0 counts for a query
             whose dataset lacks the arm.
         latency_share: (A,) mean normalised latency over the same queries; 1 for a lacking one.
 
     Raises:
-        RouterError: ``inner`` reads no frozen encoder, or the means don't fit its arms.
+        RouterError: ``inner`` reads no such vectors, or the means don't fit its arms.
     """
 
     kind: ClassVar[str] = "guarded"
@@ -48,10 +48,10 @@ class GuardedPolicy(Policy):
         quality: FloatArray,
         latency_share: FloatArray,
     ) -> None:
-        if inner.frozen_encoder() is None:
+        if not inner.reads_vectors:
             raise RouterError(
-                f"the policy '{inner.name}' reads no frozen encoder's query vectors, which tell "
-                "how far a query lies from its training; guard one that does"
+                f"the policy '{inner.name}' reads no query vectors that tell how far a query lies "
+                "from its training; guard one that does"
             )
         self.name, self.inner, self.domain = name, inner, domain
         self.queries = inner.queries
@@ -114,6 +114,11 @@ class GuardedPolicy(Policy):
     def frozen_encoder(self) -> str | None:
         """Return the inner policy's."""
         return self.inner.frozen_encoder()
+
+    @property
+    def reads_vectors(self) -> bool:
+        """It does, the inner policy's."""
+        return True
 
     def embed(self, queries: Sequence[str], lam: float) -> Embeddings | None:
         """(n, d) the inner policy's query vectors."""

@@ -25,7 +25,7 @@ from router.policies.files import (
     write_policy_json,
 )
 from router.policies.mapped import map_arrays
-from router.policy import NOTHING, FloatArray, Known, Policy
+from router.policy import NOTHING, Embeddings, FloatArray, Known, Policy
 from router.text_views import ByteTable, NgramSpec, TextFeatures, TokenIds, View
 
 TABLES, HEADS, TOKENIZER = "tables.safetensors", "heads.safetensors", "tokenizer.json"
@@ -122,10 +122,21 @@ class StaticEmbeddingPolicy(Policy):
         self, queries: Sequence[str], lam: float, known: Known = NOTHING
     ) -> FloatArray:
         """(len(queries), len(arms)) rows that sum to 1, in float64."""
-        logits = self.heads.logits(self.features(queries), self.nearest_lam(lam))
+        given = known.embeddings
+        features = self.features(queries) if given is None else given
+        logits = self.heads.logits(features, self.nearest_lam(lam))
         exponentials = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
         rows: FloatArray = exponentials / exponentials.sum(axis=1, keepdims=True)
         return rows
+
+    @property
+    def reads_vectors(self) -> bool:
+        """Its own."""
+        return True
+
+    def embed(self, queries: Sequence[str], lam: float) -> Embeddings:
+        """(len(queries), features.dim) pooled rows of the tables."""
+        return self.features(queries)
 
     def save(self, folder: Path) -> None:
         """Write ``policy.json``, the tables, the heads and, where tokens count, their tokeniser."""

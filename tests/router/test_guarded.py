@@ -107,8 +107,8 @@ def test_probes_were_run_and_stay_in_the_plan():
     assert decided.predicted_quality.tolist() == [0.9, 0.5]
 
 
-def test_a_policy_without_a_frozen_encoder_cannot_be_guarded():
-    with pytest.raises(RouterError, match="'p' reads no frozen encoder's query vectors"):
+def test_a_policy_without_query_vectors_cannot_be_guarded():
+    with pytest.raises(RouterError, match="'p' reads no query vectors that tell"):
         GuardedPolicy("p", StaticPolicy("p", ARMS, "bm25"), domain([[1, 0]]), QUALITY, SHARE)
 
 

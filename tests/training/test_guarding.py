@@ -10,10 +10,12 @@ from router.artifact import policy_folder, read_router
 from router.decisions import read_decisions
 from router.policies import load_policy
 from router.policies.guarded import GuardedPolicy
+from router.policy import Known
 from tests.training.synthetic import write_labels
 from tests.training.tables import make_table
 from training.domain_settings import OutOfDomainSettings
 from training.guarding import mean_outcomes
+from training.policy_settings import StaticEmbeddingSettings
 from training.settings import TrainingSettings
 from training.train import train_routers
 
@@ -68,5 +70,40 @@ def test_the_default_router_is_guarded_wherever_it_decides(tiny_bert, tmp_path):
 def test_a_router_without_query_vectors_cannot_be_guarded(tiny_bert, tmp_path):
     labels = write_labels(tmp_path / "labels", count=60)
     given = settings(tiny_bert, policies=("tfidf",), router="tfidf")
-    with pytest.raises(SettingsError, match="out_of_domain needs a default router that reads the"):
+    with pytest.raises(
+        SettingsError, match="needs a default router that reads query vectors"
+    ):
         train_routers(labels, None, tmp_path / "router", given)
+
+
+def test_a_static_router_is_guarded_by_its_own_vectors(tiny_bert, tmp_path):
+    labels = write_labels(tmp_path / "labels", count=120, datasets=("alpha", "beta"))
+    given = settings(
+        tiny_bert,
+        policies=("static_embedding",),
+        router="static_embedding",
+        static_embedding=StaticEmbeddingSettings(dimension=16, epochs=2),
+    )
+    train_routers(labels, None, tmp_path / "router", given)
+    policy = load_policy(policy_folder(tmp_path / "router", "router"))
+    assert isinstance(policy, GuardedPolicy)
+    assert policy.inner.kind == "static_embedding"
+    assert policy.frozen_encoder() is None
+    assert policy.domain.vectors.shape == (96, policy.inner.features.dim)
+    router = Router.load(tmp_path / "router")
+    texts = pq.read_table(labels / "queries.parquet").to_pandas()
+    train = texts.text[texts.split == "train"].tolist()
+    assert all(one.reason is None for one in router.select_many(train, lam=0.0))
+    vectors = policy.embed(train, 0.0)
+    np.testing.assert_array_equal(
+        policy.inner.probabilities(train, 0.5, Known(embeddings=vectors)),
+        policy.inner.probabilities(train, 0.5),
+    )
+    held = router.select_many(texts.text[texts.split == "val"].tolist(), lam=0.0)
+    foreign = [one.reason for one in held if one.reason]
+    assert 1 <= len(foreign) <= 0.2 * len(held)
+    assert all(reason.startswith("out of domain: distance") for reason in foreign)
+    decided = read_decisions(tmp_path / "router" / "decisions.parquet").to_pandas()
+    mine = decided[(decided.policy == "router") & (decided.lam == 0.0) & (decided.split == "test")]
+    queries = texts.set_index("query_id").text[mine.query_id].tolist()
+    assert [one.arm for one in router.select_many(queries, lam=0.0)] == mine.plan.tolist()

@@ -126,3 +126,47 @@ def test_only_the_policies_named_are_fitted(run, capsys):
     oracles = {"oracle over A", "oracle over P"}
     assert policies == {"best static", "random, same mix", "router", *oracles}
     assert "changes the reward" not in printed  # TF-IDF reads no vectors: nothing to guard by
+
+
+STATIC = """
+labels: labels
+output: static
+training:
+  lams: [0, 0.5]
+  encoder: {encoder}
+  overhead_queries: 3
+  cross_validation_folds: 2
+  router: auto
+  static_embedding: {{dimension: 16, epochs: 2, decays: [0.01]}}
+report: {{lams: [0], n_resamples: 100}}
+"""
+
+
+def test_a_static_default_is_held_out_guarded_and_resumed(run, tiny_bert, capsys, monkeypatch):
+    from training.learners.static_embedding import StaticEmbeddingLearner
+
+    fits, real = [], StaticEmbeddingLearner.fit
+
+    def counting(self, shop, train, validation):
+        fits.append(len(train))
+        if len(fits) == 4:
+            raise KeyboardInterrupt
+        return real(self, shop, train, validation)
+
+    monkeypatch.setattr(StaticEmbeddingLearner, "fit", counting)
+    (run / "static.yaml").write_text(STATIC.format(encoder=tiny_bert))
+    words = ["holdout", str(run / "static.yaml"), "--policy", "static_embedding"]
+    codes = []
+    for _ in range(3):
+        with pytest.raises(SystemExit) as stopped:
+            l2r.main(words)
+        codes.append(int(stopped.value.code or 0))
+    # One reference fit, two folds, three datasets, of which the fourth fit was interrupted.
+    assert (codes, len(fits)) == ([130, 0, 0], 7)
+    printed = capsys.readouterr().out
+    assert printed.count("changes the reward of the default router out of domain by") == 2
+    policies = {row["policy"] for row in rows_of(run / "static" / "holdout" / "holdout.csv")}
+    assert {"router", "router_guarded"} <= policies
+    domains = json.loads((run / "static" / "holdout" / "domains.json").read_text())
+    assert len(domains["datasets"]) == 3
+    assert all(0 <= one["auroc"] <= 1 for one in domains["datasets"])
