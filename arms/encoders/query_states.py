@@ -192,7 +192,12 @@ def sharing(states: QueryStates) -> Iterator[None]:
         _shared.reset(token)
 
 
-def shared_features(transformer: TransformerPass | None, texts: Sequence[str]) -> Features | None:
+def shared_by_arms() -> QueryStates | None:
+    """Return what arms share here; None outside :func:`sharing`."""
+    return _shared.get()
+
+
+def shared_features(transformer: TransformerPass, texts: Sequence[str]) -> Features | None:
     """See :meth:`QueryStates.features`; None where nothing is shared."""
-    states = _shared.get()
-    return None if states is None or transformer is None else states.features(transformer, texts)
+    states = shared_by_arms()
+    return None if states is None else states.features(transformer, texts)

@@ -180,6 +180,8 @@ def _scored_by_unit(
     queries: Sequence[FloatArray], store: TokenVectors, units: Sequence[NDArray[np.integer]]
 ) -> list[FloatArray]:
     """The same, unit after unit, against the tokens of all queries that ask for it."""
+    if not queries:
+        return []
     counts = [len(one) for one in units]
     asking = np.repeat(np.arange(len(queries)), counts)
     asked = np.concatenate([np.asarray(one, dtype=np.int64) for one in units])

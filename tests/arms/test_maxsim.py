@@ -10,7 +10,7 @@ from arms.errors import ArmIndexError
 from arms.indexes import maxsim as module
 from arms.indexes.exact_index import ExactIndex
 from arms.indexes.fold import UnitTable
-from arms.indexes.maxsim import maxsim, rescore
+from arms.indexes.maxsim import maxsim, rescore, score
 from arms.indexes.token_vectors import HEADER, TokenVectors, TokenVectorWriter
 from arms.records import Unit
 
@@ -124,14 +124,34 @@ def test_rescoring_reads_the_store_in_any_order(tmp_path, monkeypatch):
     assert rescore(queries[:1], store, [np.array([], dtype=int)])[0].shape == (0,)
 
 
-def test_equal_units_tie_to_the_last_bit(tmp_path):
+def test_a_batch_scores_each_querys_own_units(tmp_path):
+    queries, documents, _, _ = collection()
+    queries.insert(2, np.empty((0, 16), dtype=np.float32))
+    store = store_of(tmp_path, documents)
+    stored = [store.of(unit) for unit in range(store.n_units)]
+    generator = np.random.default_rng(6)
+    units = [generator.permutation(60)[:n] for n in (20, 1, 7, 60, 0, 33, 20, 20)]
+    for query, its, scores in zip(queries, units, score(queries, store, units), strict=True):
+        expected = naive(query, [stored[unit] for unit in its])
+        np.testing.assert_allclose(scores, expected, atol=1e-5)
+    assert [len(one) for one in score(queries, store, [units[4]] * 8)] == [0] * 8
+    assert score([], store, []) == []
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_equal_units_tie_to_the_last_bit(tmp_path, batched):
     generator = np.random.default_rng(1)
     twin = unit_vectors(generator, 5, 384)
     documents = []
     for _ in range(200):
         documents += [unit_vectors(generator, int(generator.integers(1, 40)), 384), twin]
     query = unit_vectors(generator, 11, 384)
-    (scores,) = rescore([query], store_of(tmp_path, documents), [np.arange(400)])
+    store, units = store_of(tmp_path, documents), np.arange(400)
+    if batched:
+        scores, again = rescore([query, query[:4]], store, [units, units[::-1]])
+        assert len(set(again[::2].tolist())) == 1
+    else:
+        (scores,) = rescore([query], store, [units])
     assert len(set(scores[1::2].tolist())) == 1
     assert len(set(scores.tolist())) == 201
 

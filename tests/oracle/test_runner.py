@@ -6,6 +6,7 @@ import pytest
 
 from arms.arm import ArmSpec
 from arms.corpora.corpus import Dataset
+from arms.encoders import query_states
 from arms.errors import LabelsError, SettingsError
 from arms.records import Query
 from arms.settings import ArmSettings
@@ -363,3 +364,24 @@ def test_the_manifest_says_what_each_opened_arm_holds_in_memory(suite, folders, 
     assert {name: entry["index"]["memory_bytes"] for name, entry in arms.items()} == {
         "fake": 80, "fake_b": 80, "fake_late": 80, "fake_none": 80
     }  # fmt: skip
+
+
+def test_arms_share_query_states_while_they_rank_and_nothing_while_they_are_timed(
+    suite, folders, monkeypatch
+):
+    rank_batch, shared = PipelineArm.rank_batch, {"rank": set(), "latency": set()}
+    passes = []
+
+    def noted(unit, *given):
+        passes.append(unit.kind)
+        return run_unit(unit, *given)
+
+    def watched(arm, queries, k, clock):
+        shared[passes[-1]].add(query_states.shared_by_arms())
+        return rank_batch(arm, queries, k, clock)
+
+    monkeypatch.setattr(runner, "run_unit", noted)
+    monkeypatch.setattr(PipelineArm, "rank_batch", watched)
+    assert oracle(suite, folders)
+    assert shared["latency"] == {None}
+    assert len(shared["rank"]) == len(suite) and None not in shared["rank"]
