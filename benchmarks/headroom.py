@@ -297,11 +297,11 @@ def main() -> None:
                 written |= {f"{name}/{key}": value for key, value in told.items()}
         written["queries"] = int(there.sum())
         written[f"{trial.name}/cpu_s"] = round(time.process_time() - began, 1)
-    print(f"{time.process_time():.0f} s of processor time")
-    kept = RESULTS / f"{given.name}.json"
-    if given.only and kept.is_file():
-        written = json.loads(kept.read_text(encoding="utf-8"))["figures"] | written
-    print(write_result(given.name, written))
+        kept = RESULTS / f"{given.name}.json"
+        if given.only and kept.is_file():
+            written = json.loads(kept.read_text(encoding="utf-8"))["figures"] | written
+        write_result(given.name, written)
+    print(f"{time.process_time():.0f} s of processor time; written to {given.name}.json")
 
 
 if __name__ == "__main__":

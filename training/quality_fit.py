@@ -16,6 +16,7 @@ from router.policies.quality import QualityPolicy
 from router.probe_features import Lists, as_lists
 from router.quality_model import QualityModel, model_features
 from router.query_vectors import QueryVectors
+from router.relevance import RelevanceModel
 from training.boosting import fit_booster
 from training.fitting import Rows, Workshop
 from training.policy_settings import BoostingSettings
@@ -58,17 +59,19 @@ def fit_quality(
         vectors = fit_vectors(shop.embedded[train], relative, table.competes, options)
     lists = lists_of(shop, train, probes, depth)
     features = _features(shop, train, vectors, probes, lists)
-    boosters = fit_boosters(features, relative, mean, table.competes, options, shop.settings.seed)
+    relevance = None
+    if vectors is not None and probes:
+        relevance = fit_relevance(shop, train, probes, lists, features, vectors)
+    foreseen = _foreseen(table, probes, relevance)
+    boosters = fit_boosters(features, relative, mean, foreseen, options, shop.settings.seed)
     model = QualityModel(
         boosters,
         usual=_usual(relative, table.competes),
         weights=np.array(_UNCHECKED),
         latency_ms=_latency_ms(table),
         vectors=vectors,
+        relevance=relevance,
     )
-    if vectors is not None and probes:
-        relevance = fit_relevance(shop, train, probes, lists, features, vectors)
-        model = replace(model, relevance=relevance)
     if len(validation):
         model = _weighed(shop, model, validation, probes, depth)
     queries = FrozenQueries.of(shop.encoder) if with_vectors else None
@@ -81,6 +84,16 @@ def relative_quality(table: RoutingTable) -> tuple[FloatArray, FloatArray]:
     known = np.where(there, table.quality, 0.0)
     mean = known.sum(axis=1) / np.maximum(there.sum(axis=1), 1)
     return np.where(there, known - mean[:, None], 0.0), mean
+
+
+def _foreseen(
+    table: RoutingTable, probes: Sequence[str], relevance: RelevanceModel | None
+) -> NDArray[np.bool_]:
+    """(Q, A) arms whose quality trees must foresee: none where every list will be looked at."""
+    unseen = table.competes & ~np.isin(table.arms, probes)
+    if relevance is None or unseen.any():
+        return table.competes
+    return unseen
 
 
 def fit_vectors(
@@ -112,18 +125,23 @@ def fit_boosters(
     features: FloatArray,
     relative: FloatArray,
     mean: FloatArray,
-    competes: NDArray[np.bool_],
+    foreseen: NDArray[np.bool_],
     options: BoostingSettings,
     seed: int,
 ) -> Boosters:
-    """One model per arm for (n, A) ``relative``, then one for (n,) ``mean``; least squares."""
+    """One model per arm for (n, A) ``relative``, then one for (n,) ``mean``; least squares.
+
+    Each is fitted to the queries where the arm's quality must be ``foreseen`` (n, A), the mean to
+    all of them. Where there is none, a model of nothing predicts 0.
+    """
     texts = []
-    targets = [*relative.T, mean]
-    told = [*competes.T, np.ones(len(mean), dtype=bool)]
-    for target, rows in zip(targets, told, strict=True):
-        # An arm that no training query has gets a model of nothing: it predicts 0.
-        rows = rows if rows.any() else np.ones(len(mean), dtype=bool)
-        texts.append(fit_booster(features[rows], target[rows], options, seed))
+    told = [*foreseen.T, np.full(len(mean), foreseen.any())]
+    for target, rows in zip([*relative.T, mean], told, strict=True):
+        if rows.any():
+            texts.append(fit_booster(features[rows], target[rows], options, seed))
+        else:
+            few = features[:10]
+            texts.append(fit_booster(few, np.zeros(len(few)), options, seed))
     return Boosters(texts, features.shape[1])
 
 
@@ -140,7 +158,9 @@ def _weighed(
     parts = [model.boosters.predict(features)[:, :-1]]
     if model.vectors is not None:
         parts.append(model.vectors.nearby(shop.embedded[validation]))
-    there = table.competes
+    there = _foreseen(table, probes, model.relevance)
+    if not there.any():
+        return model
     columns = np.column_stack([(part - model.usual)[there] for part in parts])
     found, _ = nnls(columns, (relative - model.usual)[there])
     weights = np.zeros(2)
