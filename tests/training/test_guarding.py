@@ -70,9 +70,7 @@ def test_the_default_router_is_guarded_wherever_it_decides(tiny_bert, tmp_path):
 def test_a_router_without_query_vectors_cannot_be_guarded(tiny_bert, tmp_path):
     labels = write_labels(tmp_path / "labels", count=60)
     given = settings(tiny_bert, policies=("tfidf",), router="tfidf")
-    with pytest.raises(
-        SettingsError, match="needs a default router that reads query vectors"
-    ):
+    with pytest.raises(SettingsError, match="needs a default router that reads query vectors"):
         train_routers(labels, None, tmp_path / "router", given)
 
 
@@ -82,7 +80,9 @@ def test_a_static_router_is_guarded_by_its_own_vectors(tiny_bert, tmp_path):
         tiny_bert,
         policies=("static_embedding",),
         router="static_embedding",
-        static_embedding=StaticEmbeddingSettings(dimension=16, epochs=2),
+        static_embedding=StaticEmbeddingSettings(
+            dimension=16, epochs=2, ngrams=("words",), buckets=256
+        ),
     )
     train_routers(labels, None, tmp_path / "router", given)
     policy = load_policy(policy_folder(tmp_path / "router", "router"))
