@@ -194,14 +194,19 @@ def test_labels_without_grades_fit_the_trees_alone(tmp_path, tiny_bert):
 
 
 def test_every_arm_is_looked_at_unless_told_otherwise(shop):
-    def probes(**changed):
+    def fitted(**changed):
         probing = shop.settings.probing.model_copy(update={"probes": None, **changed})
         settings = shop.settings.model_copy(update={"probing": probing})
-        return fit(replace(shop, settings=settings)).probes
+        return fit(replace(shop, settings=settings))
 
-    assert probes() == ARMS
-    assert len(probes(most=2)) == 2
-    assert len(probes(most=2, relevance=RelevanceSettings(enabled=False))) == 2
+    assert len(fitted(most=2).probes) == 2
+    assert len(fitted(most=2, relevance=RelevanceSettings(enabled=False)).probes) == 2
+    policy = fitted()
+    assert policy.probes == ARMS
+    boosters = policy.model.boosters  # nothing is left for them to foresee
+    assert not boosters.predict(np.ones((3, boosters.features))).any()
+    _, quality, table = decide(shop, policy)
+    assert quality.mean() > np.nanmean(table.quality, axis=0).max() + 0.1
 
 
 def test_only_ndcg_is_a_sum_of_gains(shop):
