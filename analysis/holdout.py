@@ -62,6 +62,8 @@ class HoldOut:
     """λ and, out of domain, the reward of the guarded router minus the unguarded one's."""
     domains: Mapping[str, Any]
     """What ``domains.json`` says of the distance."""
+    reuses: bool = False
+    """Whether any policy shares its query vector with an arm, which is then counted once."""
 
 
 def read_holdout(labels_folder: Path, folder: Path, settings: ReportSettings) -> HoldOut:
@@ -112,6 +114,7 @@ def read_holdout(labels_folder: Path, folder: Path, settings: ReportSettings) ->
         scores=tuple(sorted(scores, key=lambda one: one.lam)),
         guard_gains=tuple(gains),
         domains=_read_domains(folder / "domains.json"),
+        reuses=any(one.reused_encode_ms.any() for one in (*ours.values(), *theirs.values())),
     )
 
 

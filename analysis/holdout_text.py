@@ -93,13 +93,14 @@ def write_holdout(found: HoldOut, shown_lams: tuple[float, ...]) -> str:
     """Return the comparison as Markdown."""
     tables = [policy_table(found), dataset_table(found, shown_lams), domain_table(found)]
     datasets = counted(len(found.datasets), "dataset")
+    shared = ", a query vector that policy and arm share counted once" if found.reuses else ""
     parts = [
         "# Leave one dataset out",
         f"{counted(found.n, 'query', 'queries')} of {datasets}, each decided twice by policies "
         "that never saw it: in domain, by grouped cross-validation, and out of domain, by policies "
-        "fitted on the other datasets. Rewards are over the arms A, the overhead charged; brackets "
-        f"are {found.confidence:.0%} intervals of a paired bootstrap over queries. The best static "
-        "arm out of domain is the other datasets' best.",
+        f"fitted on the other datasets. Rewards are over the arms A, the overhead charged{shared}; "
+        f"brackets are {found.confidence:.0%} intervals of a paired bootstrap over queries. The "
+        "best static arm out of domain is the other datasets' best.",
     ]
     for table in tables:
         if table.shown_rows:

@@ -110,7 +110,7 @@ def score(evaluation: Evaluation, policy: str, lam: float, picks: Picks) -> Outc
     """
     run = np.where(picks.runs, evaluation.latency_ms, 0.0).sum(axis=1)
     quality = _answers(evaluation.quality[evaluation.primary_measure], picks.answering_arm)
-    reused = np.minimum(picks.reused_encode_ms, run)
+    reused = np.fmin(picks.reused_encode_ms, run)  # run is NaN where an arm is lacking
     latency = np.where(np.isnan(quality), np.nan, run + picks.overhead_ms - reused)
     share = normalised_plan_latency(latency, evaluation.total_latency_ms)
     return Outcome(
