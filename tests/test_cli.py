@@ -25,7 +25,10 @@ def write(folder: Path, text: str) -> Path:
 def cli(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "l2r", *words], capture_output=True, text=True, cwd=cwd,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "COLUMNS": "120"},
+        env={
+            "PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "COLUMNS": "120",
+            "OMP_NUM_THREADS": "1",
+        },
     )  # fmt: skip
 
 

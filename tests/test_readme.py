@@ -1,8 +1,7 @@
-"""The README's commands and its snippet run, and print what it says they print."""
+"""The README's commands run; its demo and its snippet stand in test_demo.py."""
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -47,17 +46,3 @@ def test_the_commands_run_on_a_users_corpus(tmp_path):
         done = run(command, tmp_path)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     assert (tmp_path / "runs/report/index.html").is_file()
-
-
-@pytest.mark.slow
-def test_the_demo_ends_with_a_report_and_the_snippet_prints_what_is_shown(tmp_path):
-    done = run("l2r demo", tmp_path)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.splitlines()[-1].startswith("report: ")
-    assert Path(tmp_path, done.stdout.splitlines()[-1].removeprefix("report: ")).is_file()
-    shown = run([sys.executable, "-c", blocks("python")[0]], tmp_path)
-    assert shown.returncode == 0, shown.stderr
-    first_line = blocks("text")[0].splitlines()[0]
-    assert shown.stdout.splitlines()[0] == first_line
-    assert len(shown.stdout.splitlines()) == len(blocks("text")[0].splitlines())
-    shutil.rmtree(tmp_path / "demo-run")
