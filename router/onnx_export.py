@@ -6,7 +6,7 @@ import json
 import logging
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,16 +129,13 @@ def _exported(
 
 def _encoder_of(inner: Policy, folder: Path) -> dict[str, Any]:
     """Return what the policy's files say of its encoder: the same in each of them."""
-    found = []
-    for path in sorted(folder.rglob(POLICY)):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if set(ENCODER_KEYS) <= set(content):
-            found.append(content)
-    named = {tuple(one[key] for key in ENCODER_KEYS) for one in found}
-    if len(named) != 1 or found[0]["encoder"].startswith(ELSEWHERE):
+    found = _described(folder)
+    if not _is_one_at_hand(found):
+        others = [one.name for one in sorted(folder.parent.iterdir()) if _is_exportable(one)]
         raise RouterError(
             f"the policy '{inner.name}' reads no encoder's query vectors (or those of several), "
-            "so there is nothing to export; name another with --policy"
+            "so there is nothing to export; name another with --policy: "
+            f"{', '.join(others) or 'this router has none'}"
         )
     adapted = any(one.get("adapters") for one in found)
     if inner.frozen_encoder() is None and not (adapted and len(found) == 1):
@@ -146,6 +143,22 @@ def _encoder_of(inner: Policy, folder: Path) -> dict[str, Any]:
             f"the policy '{inner.name}' can't decide from vectors that it is given; export another"
         )
     return {**found[0], "adapters": adapted}
+
+
+def _described(folder: Path) -> list[dict[str, Any]]:
+    """What the policy files below ``folder`` say that reads an encoder."""
+    contents = (json.loads(path.read_text("utf-8")) for path in sorted(folder.rglob(POLICY)))
+    return [one for one in contents if set(ENCODER_KEYS) <= set(one)]
+
+
+def _is_one_at_hand(found: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether all describe the same encoder, one that isn't a graph already."""
+    named = {tuple(one[key] for key in ENCODER_KEYS) for one in found}
+    return len(named) == 1 and not found[0]["encoder"].startswith(ELSEWHERE)
+
+
+def _is_exportable(folder: Path) -> bool:
+    return folder.is_dir() and _is_one_at_hand(_described(folder))
 
 
 def _query_encoders(

@@ -46,6 +46,7 @@ def test_what_export_refuses(router, capsys):
     code, _, told = called(capsys, "export", router, "--policy", "best_static")
     assert code == 1
     assert "'best_static' reads no encoder's query vectors" in told
+    assert told.endswith("name another with --policy: router\n")
     code, _, told = called(capsys, "export", router, "--to", "tensorrt")
     assert code == 2
     assert "expected onnx" in told
