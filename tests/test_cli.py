@@ -1,8 +1,12 @@
 """The console command: settings files, their errors, and what a user sees of them."""
 
+import io
+import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -23,12 +27,28 @@ def write(folder: Path, text: str) -> Path:
 
 
 def cli(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run a command in this process: one of its own would load every library again."""
+    printed, told, before = io.StringIO(), io.StringIO(), Path.cwd()
+    os.chdir(cwd)
+    try:
+        with (
+            patch.dict(os.environ, COLUMNS="120"),
+            redirect_stdout(printed),
+            redirect_stderr(told),
+            pytest.raises(SystemExit) as ended,
+        ):
+            l2r.main(list(words))
+    finally:
+        os.chdir(before)
+    code = int(ended.value.code or 0)
+    return subprocess.CompletedProcess(words, code, printed.getvalue(), told.getvalue())
+
+
+def process(*words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run a command as a user does."""
     return subprocess.run(
         [sys.executable, "-m", "l2r", *words], capture_output=True, text=True, cwd=cwd,
-        env={
-            "PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "COLUMNS": "120",
-            "OMP_NUM_THREADS": "1",
-        },
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 
 
@@ -65,7 +85,7 @@ def test_a_file_that_is_no_run_gets_one_line_and_no_traceback(tmp_path, text):
 
 def test_a_missing_file_and_a_missing_router_are_named(tmp_path):
     for words in (("index", "absent.yaml"), ("select", "absent-router", "a query")):
-        run = cli(*words, cwd=tmp_path)
+        run = process(*words, cwd=tmp_path)
         assert run.returncode == 1
         assert "absent" in run.stderr
         assert "Traceback" not in run.stderr
