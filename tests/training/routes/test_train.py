@@ -121,3 +121,31 @@ def test_the_command_tells_all_problems_of_its_settings(tmp_path, capsys):
     for part in ("smoothing", "max_tokens", "policies.0"):
         assert part in told
     assert "Traceback" not in told
+
+
+def test_nothing_but_a_router_is_ever_replaced(tmp_path, capsys):
+    labels = write_labels(tmp_path / "labels", train=4, test=2)
+    before = sorted(labels.rglob("*"))
+    for out in (labels, tmp_path):
+        code, _, told = run(capsys, "routes", "train", labels, out, "--policies", "tfidf")
+        assert code == 1
+        assert "is replaced as a whole by the router, and the labels lie in it" in told
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("precious", encoding="utf-8")
+    for out in (tmp_path / "mine", tmp_path / "mine" / "notes.txt"):
+        code, _, told = run(capsys, "routes", "train", labels, out, "--policies", "tfidf")
+        assert code == 1
+        assert "is there and is no router" in told
+    assert (tmp_path / "mine" / "notes.txt").read_text(encoding="utf-8") == "precious"
+    assert sorted(labels.rglob("*")) == before
+
+
+def test_a_split_that_is_not_there_names_those_that_are(trained, tmp_path, capsys):
+    folder, _ = trained
+    words = ("routes", "score", folder / "router", folder / "labels", "--out", tmp_path)
+    code, _, told = run(capsys, *words, "--split", "val")
+    assert code == 1
+    assert "no query of the split 'val', only of test, train" in told
+    code, _, told = run(capsys, *words, "--split", "dev")
+    assert code == 1
+    assert "--split is one of train, val, test, got 'dev'" in told
