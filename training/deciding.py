@@ -14,7 +14,7 @@ from router.policy import Known, Plan, Policy, Probed
 from training.baselines import Columns, same_mix
 from training.decision_table import DecisionTable
 from training.fitting import BestStatic, Rows, Workshop
-from training.plan_outcomes import reused_ms
+from training.plan_outcomes import latency_of_arms, reused_ms
 from training.table import RoutingTable
 
 ROUTER = "router"
@@ -27,6 +27,18 @@ BEST_STATIC = "best_static"
 BEST_STATIC_PER_DATASET = "best_static_per_dataset"
 RANDOM_SAME_MIX = "random_same_mix"
 STATIC_PREFIX = "static:"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a policy chose for n queries at one λ."""
+
+    columns: Columns
+    """(n,) of A: the arm that answers."""
+    extra_ms: FloatArray | None
+    """(n,) latency beside that of the answering arm: probes and overhead, less encoding that is
+    reused. None where a plan fuses arms: of those the labels know no quality."""
+
 
 Overheads = Mapping[str, FloatArray]
 """Policy → (Q,) milliseconds for every labelled query."""
@@ -58,32 +70,37 @@ def add_decisions(
     rows: Rows,
     splits: NDArray[np.object_],
     overheads: Overheads,
-) -> dict[tuple[str, float], Columns]:
+) -> dict[tuple[str, float], Chosen]:
     """Add what the fitted policies and the baselines decide on ``rows``.
 
-    ``splits`` (rows,) names the split of each in this evaluation. Returns, by learned policy and
-    λ, the (rows,) columns of A that were chosen.
+    ``splits`` (rows,) names the split of each in this evaluation. Returns what was chosen, by
+    learned policy and λ.
     """
     action, every = shop.action.rows(rows), shop.every.rows(rows)
-    chosen = {}
+    chosen, at = {}, np.arange(len(rows))
     for name, policy in fitted.learned.items():
         known = already_known(shop, policy, rows)
         reusable = reusable_ms(shop, policy, rows)
         for lam in policy.lams or shop.settings.lams:
             decided = policy.decide(action.texts.tolist(), lam, known)
             columns = answering_columns(decided.plans, action.arms)
+            reused = reused_ms(decided.plans, every, reusable)
             decisions.add(
                 name,
                 lam,
                 action,
                 splits,
                 np.array([str(plan) for plan in decided.plans], dtype=object),
-                decided.probabilities[np.arange(len(rows)), columns],
+                decided.probabilities[at, columns],
                 overheads[name][rows],
                 decided.predicted_quality,
-                reused_ms(decided.plans, every, reusable),
+                reused,
             )
-            chosen[name, lam] = columns
+            extra_ms = None
+            if all(plan.combine != "fuse" or len(plan.arms) == 1 for plan in decided.plans):
+                beside = latency_of_arms(decided.plans, every) - action.latency_ms[at, columns]
+                extra_ms = beside + overheads[name][rows] - reused
+            chosen[name, lam] = Chosen(columns, extra_ms)
             if name == ROUTER:
                 drawn = _same_mix_per_split(columns, action, splits, (shop.settings.seed, lam))
                 decisions.add_columns(RANDOM_SAME_MIX, lam, action, splits, *drawn)

@@ -20,31 +20,51 @@ from training.table import RoutingTable
 _ENOUGH_QUERIES = 20
 
 
-def held_out_metrics(table: RoutingTable, chosen: NDArray[np.intp], lam: float) -> dict[str, Any]:
+def held_out_metrics(
+    table: RoutingTable, chosen: NDArray[np.intp], lam: float, extra_ms: FloatArray | None
+) -> dict[str, Any]:
     """Mean reward, regret, quality and latency over comparable queries, and shares per arm.
 
-    They are those of the answering arm: overhead and probes, which reports count, are left out.
+    ``chosen`` (Q,) columns of the answering arms; ``extra_ms`` (Q,) what probes and the policy's
+    overhead take beside them, charged as in reports: in full, over the sum of the arms' latencies
+    in the reward. Without it (a policy that fuses arms) only the shares are told.
 
     ``collapsed`` is True where at least 95 % of the queries go to one arm and the oracle over the
     same arms sends fewer there: the router has stopped choosing. Without a comparable query, only
     ``queries`` (0) is there.
     """
-    counted, picked = table.rows(table.comparable), chosen[table.comparable]
+    known = table.comparable & (True if extra_ms is None else np.isfinite(extra_ms))
+    counted, picked = table.rows(known), chosen[known]
     if not len(counted):
         return {"queries": 0}
-    rewards = counted.rewards(lam)
-    rows = np.arange(len(counted))
     oracle = hard_best(counted, lam)
     shares, oracle_shares = (_shares(columns, len(table.arms)) for columns in (picked, oracle))
+    earned = {} if extra_ms is None else _earned(counted, picked, oracle, lam, extra_ms[known])
     return {
         "queries": len(counted),
-        "reward": float(rewards[rows, picked].mean()),
-        "regret": float((rewards[rows, oracle] - rewards[rows, picked]).mean()),
-        "quality": float(counted.quality[rows, picked].mean()),
-        "latency_ms": float(counted.latency_ms[rows, picked].mean()),
+        **earned,
         "share": dict(zip(table.arms, shares.tolist(), strict=True)),
         "oracle_share": dict(zip(table.arms, oracle_shares.tolist(), strict=True)),
         "collapsed": collapsed_arm(shares.tolist(), oracle_shares.tolist()) is not None,
+    }
+
+
+def _earned(
+    table: RoutingTable,
+    chosen: NDArray[np.intp],
+    oracle: NDArray[np.intp],
+    lam: float,
+    extra_ms: FloatArray,
+) -> dict[str, float]:
+    rewards, rows = table.rewards(lam), np.arange(len(table))
+    total_ms = np.where(table.competes, table.latency_ms, 0.0).sum(axis=1)
+    share = np.divide(extra_ms, total_ms, out=np.zeros(len(table)), where=total_ms > 0)
+    got = rewards[rows, chosen] - lam * share
+    return {
+        "reward": float(got.mean()),
+        "regret": float((rewards[rows, oracle] - got).mean()),
+        "quality": float(table.quality[rows, chosen].mean()),
+        "latency_ms": float((table.latency_ms[rows, chosen] + extra_ms).mean()),
     }
 
 

@@ -55,8 +55,8 @@ def plan_outcomes(
     answering = np.array([column_of[plan.answering_arm] for plan in plans], dtype=np.intp)
     rows = np.arange(len(plans))
     quality = every.quality[rows, answering]
-    run_ms = np.where(arms_run(plans, every), every.latency_ms, 0.0).sum(axis=1)
-    latency_ms = run_ms + overhead_ms - reused_ms(plans, every, reusable_ms)
+    reused = reused_ms(plans, every, reusable_ms)
+    latency_ms = latency_of_arms(plans, every) + overhead_ms - reused
     unknown = np.flatnonzero(~(np.isfinite(quality) & np.isfinite(latency_ms)))
     if len(unknown):
         row = unknown[0]
@@ -74,6 +74,11 @@ def arms_run(plans: Sequence[Plan], every: RoutingTable) -> BoolArray:
     for row, plan in enumerate(plans):
         runs[row, [column_of[arm] for arm in plan.arms]] = True
     return runs & every.competes
+
+
+def latency_of_arms(plans: Sequence[Plan], every: RoutingTable) -> FloatArray:
+    """(n,) milliseconds of all arms that each plan runs; NaN where one has no label."""
+    return np.asarray(np.where(arms_run(plans, every), every.latency_ms, 0.0).sum(axis=1))
 
 
 def reused_ms(

@@ -19,7 +19,6 @@ from router.decisions import write_decisions
 from router.policies.static import StaticPolicy
 from router.query_encoder import QueryEncoder
 from training import fitting
-from training.baselines import Columns
 from training.calibrate_default import calibrate_on_validation
 from training.cross_validation import fit_fold, fit_policies, rows_of_fold
 from training.deciding import (
@@ -27,6 +26,7 @@ from training.deciding import (
     PER_LAM,
     PER_LAM_LORA,
     ROUTER,
+    Chosen,
     Fitted,
     add_decisions,
     add_static_arms,
@@ -237,15 +237,16 @@ def _cross_validate(
 
 
 def _metrics(
-    shop: Workshop, fixed: _FixedSplit, chosen: dict[tuple[str, float], Columns]
+    shop: Workshop, fixed: _FixedSplit, chosen: Mapping[tuple[str, float], Chosen]
 ) -> dict[str, Any]:
     """Policy → λ → the kept epoch, and what the choices come to on validation and test."""
     found: dict[str, Any] = {}
-    for (name, lam), columns in chosen.items():
-        entry: dict[str, Any] = {
-            split: held_out_metrics(_rows(shop, split), columns[shop.action.splits == split], lam)
-            for split in ("val", "test")
-        }
+    for (name, lam), one in chosen.items():
+        entry: dict[str, Any] = {}
+        for split in ("val", "test"):
+            rows = shop.action.splits == split
+            extra_ms = None if one.extra_ms is None else one.extra_ms[rows]
+            entry[split] = held_out_metrics(_rows(shop, split), one.columns[rows], lam, extra_ms)
         if name in fixed.head_metrics:
             entry["kept_epoch"] = dict(fixed.head_metrics[name].metrics[lam])
         found.setdefault(name, {})[f"{lam:g}"] = entry
@@ -253,13 +254,13 @@ def _metrics(
 
 
 def _expected(
-    shop: Workshop, chosen: dict[tuple[str, float], Columns], best_static: StaticPolicy
+    shop: Workshop, chosen: Mapping[tuple[str, float], Chosen], best_static: StaticPolicy
 ) -> dict[str, dict[float, dict[str, Expected]]]:
     """Policy → λ → arm → what validation queries say of the arm where the policy chooses it."""
     table, validation = _rows(shop, "val"), shop.action.splits == "val"
     found: dict[str, dict[float, dict[str, Expected]]] = {}
-    for (name, lam), columns in chosen.items():
-        found.setdefault(name, {})[lam] = expected_per_arm(table, columns[validation])
+    for (name, lam), one in chosen.items():
+        found.setdefault(name, {})[lam] = expected_per_arm(table, one.columns[validation])
     for lam in shop.settings.lams:
         plans = best_static.decide([""] * len(table), lam).plans
         columns = answering_columns(plans, table.arms)

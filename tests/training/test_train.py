@@ -164,6 +164,22 @@ def test_the_artifact_records_what_it_came_from(trained):
     assert record.warnings == ()
 
 
+def test_recorded_metrics_charge_the_overhead_of_decisions(trained):
+    labels_folder, folder, record = trained
+    labels, decisions = read_labels(labels_folder), decisions_of(folder)
+    table = routing_table(labels, labels.router_arms)
+    total_ms = np.where(table.competes, table.latency_ms, 0.0).sum(axis=1)
+    row_of = {key: row for row, key in enumerate(zip(table.datasets, table.query_ids, strict=True))}
+    mine = decisions[(decisions.policy == "router") & (decisions.lam == 0.3)]
+    mine = mine[mine.split == "test"]
+    rows = np.array([row_of[key] for key in zip(mine.dataset, mine.query_id, strict=True)])
+    columns = np.array([table.arms.index(plan) for plan in mine.plan])
+    beside = (mine.overhead_ms - mine.reused_encode_ms).to_numpy()
+    got = table.rewards(0.3)[rows, columns] - 0.3 * beside / total_ms[rows]
+    told = record.training_metrics["router"]["0.3"]["test"]
+    assert told["reward"] == pytest.approx(got[table.comparable[rows]].mean(), abs=1e-6)
+
+
 def small(tiny_bert, **changes):
     given = {
         "lams": (0.0, 0.5),
