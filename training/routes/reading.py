@@ -68,9 +68,9 @@ def read_routes(path: Path, progress: Progress | None = None) -> RouteTable:
     repeated = _repeated(row.query_id for row in found.rows)
     if repeated:
         first = ", ".join(f"'{one}'" for one in repeated[:_NAMED])
-        more = f" and {len(repeated) - _NAMED} more" if len(repeated) > _NAMED else ""
+        others = f" and {len(repeated) - _NAMED} more" if len(repeated) > _NAMED else ""
         found.problems.append(
-            f"query ids that stand twice: {first}{more}; a query has one split, and one row with "
+            f"query ids that stand twice: {first}{others}; a query has one split, and one row with "
             "all the routes it needs"
         )
     if not found.rows and not found.problems:
