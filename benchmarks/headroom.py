@@ -151,6 +151,8 @@ def decided(shop: Any, trial: Trial, folds: NDArray[np.intp], scored: int) -> tu
             continue
         depth = probe_depth(shop, trial.probes, options.depth)
         policy = fit_quality(shop, trial.name, rows.train, rows.validation, trial.probes, depth)
+        if policy is None:
+            continue
         mine = np.flatnonzero((folds == fold) & shop.action.comparable)
         table = shop.action.rows(mine)
         probed = None
