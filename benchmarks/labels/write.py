@@ -13,7 +13,16 @@ from pathlib import Path
 from oracle.withhold import export_without_text
 
 HERE = Path(__file__).parent
-PROBED = {"text-suite": ("bm25", "text_dense", "text_rerank", "bm25@paragraph")}
+PROBED = {
+    "text-suite": (
+        "bm25",
+        "text_dense",
+        "text_rerank",
+        "bm25@paragraph",
+        "text_dense@paragraph",
+        "fusion",
+    )
+}
 """Suite → the arms whose top ten are kept."""
 
 
