@@ -20,7 +20,6 @@ from training.commands import calibrate as calibrate_router
 from training.routes.commands import routes_app
 
 if TYPE_CHECKING:
-
     from arms.corpora.corpus import Dataset
 
 app = typer.Typer(
