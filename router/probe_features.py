@@ -74,8 +74,16 @@ def probe_feature_names(arms: Sequence[str]) -> tuple[str, ...]:
     return (*own, *pairs)
 
 
+def document_name(dataset: str, doc_id: str) -> str:
+    """Return what a policy calls a document: two datasets may give one id to different documents.
+
+    Nor may what is known of a document tell of its translation in another dataset.
+    """
+    return f"{dataset}/{doc_id}"
+
+
 def key_of(doc_id: str) -> int:
-    """Return 63 bits of a hash of the id: the same on every machine."""
+    """Return 63 bits of a hash of the id or name: the same on every machine."""
     digest = hashlib.blake2b(doc_id.encode("utf-8"), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 

@@ -237,7 +237,7 @@ class Router:
             paused = time.perf_counter_ns()
             probed = probe(chooser, queries, depth, self._opened(), dataset, probed.vectors)
             begin += time.perf_counter_ns() - paused  # probing, opening included, isn't deciding
-            known = replace(known, probed=probed.cut(chooser.probe_depth))
+            known = replace(known, probed=probed.cut(dataset, chooser.probe_depth))
         decided = chooser.decide(queries, used, known)
         rows = decided.probabilities
         rows = (rows if competes is None else rows[:, competes]).tolist()

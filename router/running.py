@@ -11,6 +11,7 @@ from arms.encoders.given_queries import QueryVectors
 from arms.records import Ranking
 from router.opening import OpenArms
 from router.policy import Plan, Policy, Probed
+from router.probe_features import document_name
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,19 @@ class Probing:
     vectors: QueryVectors | None = None
     """The policy's query vectors, for arms whose encoder would make the same."""
 
-    def cut(self, depth: int) -> Probed:
-        """Return the first ``depth`` documents of each ranking: what a policy was trained on."""
+    def cut(self, dataset: str, depth: int) -> Probed:
+        """Return the first ``depth`` documents of each ranking: what a policy was trained on.
+
+        They go by :func:`router.probe_features.document_name`.
+        """
         return {
-            arm: [Ranking(one.doc_ids[:depth], one.scores[:depth]) for one in rankings]
+            arm: [
+                Ranking(
+                    tuple(document_name(dataset, one) for one in ranking.doc_ids[:depth]),
+                    ranking.scores[:depth],
+                )
+                for ranking in rankings
+            ]
             for arm, rankings in self.found.items()
         }
 

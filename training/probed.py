@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from arms.records import Ranking
 from oracle.labels import Labels, read_columns
 from oracle.tables import GRADE
+from router.probe_features import document_name
 from training.table import RoutingTable
 
 RUNS = "runs.parquet"
@@ -46,6 +47,8 @@ class RecordedRuns:
 
     def rankings(self, arm: str) -> list[Ranking]:
         """(Q,) what ``arm`` found for each labelled query; empty where it found nothing or failed.
+
+        Documents go by :func:`router.probe_features.document_name`.
 
         Raises:
             LabelsError: the file is absent or damaged.
@@ -91,7 +94,11 @@ class RecordedRuns:
             [("dataset", "ascending"), ("query_id", "ascending"), ("rank", "ascending")]
         )
         keys = list(zip(table["dataset"].to_pylist(), table["query_id"].to_pylist(), strict=True))
-        documents, scores = table["doc_id"].to_pylist(), table["score"].to_pylist()
+        scores = table["score"].to_pylist()
+        documents = [
+            document_name(key[0], one)
+            for key, one in zip(keys, table["doc_id"].to_pylist(), strict=True)
+        ]
         told = GRADE in table.column_names and not table[GRADE].null_count
         grades = table[GRADE].to_pylist() if told else [0] * len(table)
         found = [Ranking((), ())] * len(self._row_of)

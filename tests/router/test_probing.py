@@ -57,6 +57,7 @@ def test_probes_are_run_to_their_depth_and_the_plan_is_told(router):
     assert (choice.predicted_quality, choice.reason) == (0.25, "seen")
     seen = router._policies["looking"].seen
     assert [len(one.doc_ids) for one in seen["bm25"]] == [2]
+    assert all(name.startswith("npl/") for name in seen["bm25"][0].doc_ids)
     assert sorted(FakeArm.opened) == ["npl/bm25"]  # selecting runs the probes alone
 
 

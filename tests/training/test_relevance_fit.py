@@ -226,3 +226,21 @@ def test_weights_of_datasets_by_hand():
     assert dataset_weights(datasets, 0.0).tolist() == [1.0] * 5
     assert dataset_weights(datasets, 0.5).tolist() == [1.0, *[0.5] * 4]
     assert dataset_weights(datasets, 1.0).tolist() == [1.0, *[0.25] * 4]
+
+
+def test_documents_of_two_datasets_share_no_past(shop):
+    datasets = shop.action.datasets.astype(str)
+    for row, ranking in enumerate(shop.runs.rankings("bm25")):
+        assert all(name.startswith(f"{datasets[row]}/") for name in ranking.doc_ids)
+
+
+def test_a_grade_that_is_missing_is_told(tmp_path, tiny_bert, caplog):
+    folder = graded_labels(tmp_path / "labels")
+    runs = pq.read_table(folder / "runs.parquet")
+    grades = [None, *runs["grade"].to_pylist()[1:]]
+    place = runs.column_names.index("grade")
+    runs = runs.set_column(place, "grade", pa.array(grades, pa.int32()))
+    pq.write_table(runs, folder / "runs.parquet")
+    policy = fit(make_shop(folder, tiny_bert))
+    assert policy.model.relevance is None
+    assert "a grade for every document" in caplog.text

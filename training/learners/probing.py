@@ -43,7 +43,14 @@ class ProbingLearner:
         shop.task.advance()
         options, table = shop.settings.probing, shop.action.rows(train)
         default = every_arm(table)
-        if options.most is not None or not tells_relevance(shop, default):
+        told = tells_relevance(shop, default)
+        if shop.runs is not None and options.relevance.enabled and not told:
+            _LOG.warning(
+                "probing predicts from features of whole lists, not from which documents are "
+                "relevant: that needs a quality of nDCG@k and a grade for every document in "
+                "runs.parquet (l2r oracle adds them without ranking anew)"
+            )
+        if options.most is not None or not told:
             default = best_of_each_pipeline(table, options.most or _MOST)
         probes = _recorded(shop, self.name, options.probes, default)
         if not probes:
