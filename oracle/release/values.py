@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from oracle.release.columns import keys, numbers, repeated, row_describer, texts
 from oracle.release.faults import Fault, row_fault
+from oracle.release.grades import grade_faults
 from oracle.release.json_schema import RAN, SPLITS, STATUSES
+from oracle.tables import GRADE
 
 BoolArray = NDArray[np.bool_]
-_SEPARATOR = "\x1f"
 
 
 def value_faults(
@@ -37,6 +38,8 @@ def value_faults(
     for name in ("best_arms", "runs", "latency_samples"):
         if name in tables:
             faults += _side_table_faults(name, tables[name], pipelines, queries)
+    if "runs" in tables and GRADE in tables["runs"].column_names:
+        faults += grade_faults(tables["runs"], tables.get("labels"), measures)
     return faults
 
 
@@ -55,8 +58,8 @@ def _null_keys(name: str, table: pa.Table) -> list[Fault]:
 
 
 def _query_faults(queries: pa.Table) -> list[Fault]:
-    describe = _describer(queries, ("dataset", "query_id"))
-    splits = _texts(queries, "split")
+    describe = row_describer(queries, ("dataset", "query_id"))
+    splits = texts(queries, "split")
     faults = row_fault(
         "queries.parquet",
         ~np.isin(splits, SPLITS),
@@ -65,11 +68,11 @@ def _query_faults(queries: pa.Table) -> list[Fault]:
     )
     faults += row_fault(
         "queries.parquet",
-        _repeated(queries, ("dataset", "query_id")),
+        repeated(queries, ("dataset", "query_id")),
         "the same dataset and query_id as an earlier row",
         describe,
     )
-    groups = _texts(queries, "text_group")
+    groups = texts(queries, "text_group")
     split_of: dict[str, str] = {}
     torn = np.array([split_of.setdefault(g, s) != s for g, s in zip(groups, splits, strict=True)])
     faults += row_fault(
@@ -82,7 +85,7 @@ def _query_faults(queries: pa.Table) -> list[Fault]:
         missing = pc.is_null(queries["text"]).to_numpy()
         faults += row_fault("queries.parquet", missing, "text is null", describe)
     if "visual_density" in queries.column_names:
-        density = _numbers(queries, "visual_density")
+        density = numbers(queries, "visual_density")
         unknown = pc.is_null(queries["visual_density"]).to_numpy()
         outside = ~unknown & ~((density >= 0) & (density <= 1))
         message = "visual_density is outside [0, 1]; a share or null is expected"
@@ -96,21 +99,21 @@ def _label_faults(
     labels: pa.Table, pipelines: Sequence[str], measures: Sequence[str]
 ) -> list[Fault]:
     file = "labels.parquet"
-    describe = _describer(labels, ("dataset", "query_id", "arm"))
-    status = _texts(labels, "status")
+    describe = row_describer(labels, ("dataset", "query_id", "arm"))
+    status = texts(labels, "status")
     ran = np.isin(status, RAN)
 
     def fault(wrong: BoolArray, message: str) -> list[Fault]:
         return row_fault(file, wrong, message, describe)
 
     faults = fault(~np.isin(status, STATUSES), f"status is none of {', '.join(STATUSES)}")
-    faults += fault(~np.isin(_texts(labels, "arm"), pipelines), "arm isn't in the manifest")
+    faults += fault(~np.isin(texts(labels, "arm"), pipelines), "arm isn't in the manifest")
     faults += fault(
-        _repeated(labels, ("dataset", "query_id", "arm")),
+        repeated(labels, ("dataset", "query_id", "arm")),
         "the same dataset, query_id and arm as an earlier row",
     )
     for name in (*measures, "latency_ms"):
-        values = _numbers(labels, name)
+        values = numbers(labels, name)
         null = pc.is_null(labels[name]).to_numpy()
         nan = ~null & np.isnan(values)
         faults += fault(nan, f"{name} is NaN; a number or null is expected")
@@ -123,7 +126,7 @@ def _label_faults(
                 (status == "empty") & (values > 0.0), f"status is empty, {name} isn't 0"
             )
     for name in ("latency_ms", "latency_iqr_ms", "encode_ms", "search_ms", "rerank_ms", "repeats"):
-        values = _numbers(labels, name)
+        values = numbers(labels, name)
         faults += fault(values < 0.0, f"{name} is negative")
         faults += fault(np.isinf(values), f"{name} is infinite")
         if name != "latency_ms":
@@ -134,13 +137,13 @@ def _label_faults(
 
 def _unlike_queries(labels: pa.Table, queries: pa.Table) -> list[Fault]:
     """Labels of queries that aren't listed, or that are listed with another split."""
-    describe = _describer(labels, ("dataset", "query_id", "arm"))
-    places = pc.index_in(_keys(labels), value_set=_keys(queries).combine_chunks())
+    describe = row_describer(labels, ("dataset", "query_id", "arm"))
+    places = pc.index_in(keys(labels), value_set=keys(queries).combine_chunks())
     absent = pc.is_null(places).to_numpy()
     faults = row_fault("labels.parquet", absent, "the query isn't in queries.parquet", describe)
     rows = pc.fill_null(places, 0).to_numpy().astype(np.intp)
     if len(queries):
-        other = ~absent & (_texts(queries, "split")[rows] != _texts(labels, "split"))
+        other = ~absent & (texts(queries, "split")[rows] != texts(labels, "split"))
         faults += row_fault(
             "labels.parquet", other, "split differs from that of queries.parquet", describe
         )
@@ -149,14 +152,14 @@ def _unlike_queries(labels: pa.Table, queries: pa.Table) -> list[Fault]:
 
 def _missing_labels(labels: pa.Table, queries: pa.Table, pipelines: Sequence[str]) -> list[Fault]:
     """Arms that some queries of a dataset have and others lack without a status that says so."""
-    places = pc.index_in(_keys(labels), value_set=_keys(queries).combine_chunks())
+    places = pc.index_in(keys(labels), value_set=keys(queries).combine_chunks())
     arms = pc.index_in(labels["arm"], value_set=pa.array(pipelines, pa.string()))
     known = (pc.is_valid(places).to_numpy()) & (pc.is_valid(arms).to_numpy())
     rows = pc.fill_null(places, 0).to_numpy().astype(np.intp)[known]
     columns = pc.fill_null(arms, 0).to_numpy().astype(np.intp)[known]
     there = np.zeros((len(queries), len(pipelines)), dtype=bool)
     there[rows, columns] = True
-    datasets = _texts(queries, "dataset")
+    datasets = texts(queries, "dataset")
     faults: list[Fault] = []
     for dataset in sorted(set(datasets.tolist())):
         members = np.flatnonzero(datasets == dataset)
@@ -179,18 +182,18 @@ def _side_table_faults(
     name: str, table: pa.Table, pipelines: Sequence[str], queries: pa.Table | None
 ) -> list[Fault]:
     file = _file(name)
-    keys = {
+    columns = {
         "best_arms": ("dataset", "query_id", "lam", "arm_set"),
         "runs": ("dataset", "query_id", "arm", "rank"),
         "latency_samples": ("dataset", "query_id", "arm", "repeat"),
     }[name]
-    describe = _describer(table, keys)
+    describe = row_describer(table, columns)
     faults = row_fault(
-        file, _repeated(table, keys), f"the same {', '.join(keys)} as an earlier row", describe
+        file, repeated(table, columns), f"the same {', '.join(columns)} as an earlier row", describe
     )
     if queries is not None:
         absent = pc.is_null(
-            pc.index_in(_keys(table), value_set=_keys(queries).combine_chunks())
+            pc.index_in(keys(table), value_set=keys(queries).combine_chunks())
         ).to_numpy()
         faults += row_fault(file, absent, "the query isn't in queries.parquet", describe)
     arm_column = "best_arm" if name == "best_arms" else "arm"
@@ -204,7 +207,7 @@ def _side_table_faults(
         "runs": (("rank", 1.0, np.inf), ("score", -np.inf, np.inf)),
         "latency_samples": (("latency_ms", 0.0, np.inf), ("repeat", 0.0, np.inf)),
     }[name]:
-        values = _numbers(table, column)
+        values = numbers(table, column)
         undefined = pc.is_null(table[column]).to_numpy() & (column == "reward")
         outside = ~undefined & ~(np.isfinite(values) & (values >= low) & (values <= high))
         faults += row_fault(file, outside, f"{column} isn't a number {_range(low, high)}", describe)
@@ -219,39 +222,3 @@ def _range(low: float, high: float) -> str:
 
 def _file(table: str) -> str:
     return f"{table}.parquet"
-
-
-def _texts(table: pa.Table, column: str) -> NDArray[np.object_]:
-    return np.asarray(table[column].to_numpy(zero_copy_only=False), dtype=object)
-
-
-def _numbers(table: pa.Table, column: str) -> NDArray[np.float64]:
-    """(N,) float64; NaN where null."""
-    return np.asarray(table[column].cast(pa.float64()).to_numpy(), dtype=np.float64)
-
-
-def _keys(table: pa.Table) -> pa.ChunkedArray:
-    return pc.binary_join_element_wise(table["dataset"], table["query_id"], _SEPARATOR)
-
-
-def _repeated(table: pa.Table, columns: Sequence[str]) -> BoolArray:
-    """(N,) True where an earlier row has the same values in ``columns``."""
-    if not len(table):
-        return np.zeros(0, dtype=bool)
-    codes = np.zeros(len(table), dtype=np.int64)
-    for column in columns:
-        encoded = pc.dictionary_encode(table[column].combine_chunks())
-        size = max(len(encoded.dictionary), 1)
-        codes = codes * size + encoded.indices.to_numpy().astype(np.int64)
-        codes = np.unique(codes, return_inverse=True)[1]  # stays small, so it can't overflow
-    first = np.zeros(len(table), dtype=bool)
-    first[np.unique(codes, return_index=True)[1]] = True
-    return ~first
-
-
-def _describer(table: pa.Table, columns: Sequence[str]) -> Callable[[int], str]:
-    def describe(row: int) -> str:
-        values: list[Any] = [table[column][row].as_py() for column in columns]
-        return ", ".join(str(value)[:60] for value in values)
-
-    return describe

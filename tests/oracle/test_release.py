@@ -156,6 +156,123 @@ def test_rankings_are_released_with_their_grades_where_they_have_them(
         assert any("grade" in fault for fault in faults_of(tmp_path / "out"))
 
 
+@pytest.fixture(scope="module")
+def sound_graded(labels_folder, tmp_path_factory):
+    """A release whose rankings hold five documents, the second relevant where nDCG@5 isn't 0."""
+    folder = tmp_path_factory.mktemp("graded")
+    labels = Path(shutil.copytree(labels_folder, folder / "labels"))
+    rows = [
+        {name: label[name] for name in ("dataset", "query_id", "arm")}
+        | {"rank": rank, "doc_id": f"{label['arm'] * (rank == 2)}d{rank}", "score": -float(rank)}
+        | {"grade": int(rank == 2 and label["nDCG@5"] > 0)}
+        for label in pq.read_table(labels / "labels.parquet").to_pylist()
+        if label["status"] == "ok"
+        for rank in range(1, 7)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), labels / "runs.parquet")
+    release_labels(labels, folder / "out", LICENCE)
+    return folder / "out"
+
+
+@pytest.fixture
+def graded(sound_graded, tmp_path):
+    """A copy to damage."""
+    return Path(shutil.copytree(sound_graded, tmp_path / "graded"))
+
+
+def grade_faults_of(release, row, grade):
+    edit_table(release / "runs.parquet", with_cell("grade", row, grade))
+    sign(release)
+    return faults_of(release)
+
+
+def named(release, row, columns):
+    runs = pq.read_table(release / "runs.parquet", columns=list(columns)).to_pylist()
+    return ", ".join(str(runs[row][column]) for column in columns)
+
+
+@pytest.mark.parametrize("grade", [-101, 1001, 2**31 - 1, -(2**31)])
+def test_an_absurd_grade_is_named(graded, grade):
+    faults = grade_faults_of(graded, 1, grade)
+    row = named(graded, 1, ("dataset", "query_id", "arm", "rank", "grade"))
+    assert faults[0] == f"runs.parquet: value: grade lies outside [-100, 1000]: row 2 ({row})"
+
+
+@pytest.mark.parametrize("grade", [1, 1000])
+def test_a_possible_grade_is_no_fault(graded, grade):
+    assert grade_faults_of(graded, 1, grade) == []
+
+
+def test_two_grades_of_one_document_are_named_unless_one_is_unknown(graded):
+    runs = pq.read_table(graded / "runs.parquet").to_pylist()
+    key = ("dataset", "query_id", "doc_id")
+    later = next(
+        row
+        for row, one in enumerate(runs)
+        if row > 5 and all(one[name] == runs[5][name] for name in key)
+    )
+    row = named(graded, later, ("dataset", "query_id", "arm", "doc_id"))
+    assert grade_faults_of(graded, later, 3) == [
+        "runs.parquet: value: grade differs from that of an earlier row of the same query and "
+        f"document: row {later + 1} ({row}: 3, in row 6 0)"
+    ]
+    assert grade_faults_of(graded, later, None) == []
+
+
+def test_quality_without_a_relevant_document_is_named_and_the_reverse(graded):
+    row = named(graded, 0, ("dataset", "query_id", "arm"))
+    assert grade_faults_of(graded, 1, 0) == [
+        "runs.parquet: value: nDCG@5 in labels.parquet is above 0, and no grade of the first 5 "
+        f"is: row 1 ({row})"
+    ]
+    assert len(grade_faults_of(graded, 1, -1)) == 1
+    grade_faults_of(graded, 1, 1)
+    labels = pq.read_table(graded / "labels.parquet").to_pylist()
+    names = ("dataset", "query_id", "arm")
+    label = [", ".join(one[name] for name in names) for one in labels].index(row)
+    edit_table(graded / "labels.parquet", with_cell("nDCG@5", label, 0.0))
+    sign(graded)
+    assert faults_of(graded) == [
+        "runs.parquet: value: nDCG@5 in labels.parquet is 0, and a grade of the first 5 is above "
+        f"0: row 1 ({row})"
+    ]
+
+
+def test_a_ranking_that_cannot_be_judged_is_no_fault(graded):
+    for row in (0, 1):  # the relevant document, or another of the first five, isn't known
+        assert len(grade_faults_of(graded, 1, 0)) == 1
+        assert grade_faults_of(graded, row, None) == []
+        grade_faults_of(graded, 0, 0)
+    grade_faults_of(graded, 1, 0)
+    edit_table(
+        graded / "runs.parquet",
+        lambda runs: pa.concat_tables([runs.slice(0, 4), runs.slice(5)]),  # rank 5 is away
+    )
+    sign(graded)
+    assert [fault.split(" the manifest")[0] for fault in faults_of(graded)] == [
+        f"runs.parquet: value: has {pq.read_metadata(graded / 'runs.parquet').num_rows:,} rows,"
+    ]
+
+
+@pytest.mark.parametrize("damage", ["changed", "linked"])
+def test_a_ranking_that_is_there_is_not_called_absent(graded, tmp_path, damage):
+    runs = graded / "runs.parquet"
+    if damage == "changed":
+        runs.write_bytes(runs.read_bytes() + b"x")
+        expected = [("runs.parquet", "checksum")]
+    else:
+        runs.rename(tmp_path / "runs.parquet")
+        runs.symlink_to(tmp_path / "runs.parquet")
+        expected = [("runs.parquet", "unsafe path"), ("runs.parquet", "missing file")]
+    assert [(fault.place, fault.kind) for fault in verify_release(graded)] == expected
+
+
+def test_a_ranking_that_only_the_card_names_is_called_absent(graded):
+    (graded / "runs.parquet").unlink()
+    sign(graded)
+    assert "README.md: card: configs: 'runs.parquet' isn't there" in faults_of(graded)
+
+
 def test_text_leaves_only_where_asked(labels_folder, tmp_path):
     texts = {
         (dataset, query_id): text
