@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arms.reward import BoolArray
+from oracle.hardware import fixed_threads
 from router.policies.encoder import EncoderPolicy
 from router.policy import Policy
 from training import fitting
@@ -86,7 +87,11 @@ def _silent_learners() -> Iterator[None]:
 def fit_policies(
     shop: Workshop, heads: dict[str, Heads], train: Rows, validation: Rows, seen: BoolArray
 ) -> Fitted:
-    """Wrap heads as policies and fit the baselines; ``seen`` (Q,) marks train and validation."""
+    """Wrap heads as policies and fit the baselines; ``seen`` (Q,) marks train and validation.
+
+    On one thread: small fits gain nothing from more, lose much where a core is shared, and so come
+    out the same whatever the machine's threads.
+    """
     learned: dict[str, Policy] = {
         name: EncoderPolicy(
             name,
@@ -99,8 +104,9 @@ def fit_policies(
         )
         for name, fitted in heads.items()
     }
-    for learner in learners_of(shop.settings):
-        policy = learner.fit(replace(shop, learned=learned), train, validation)
-        if policy is not None:
-            learned[policy.name] = policy
+    with fixed_threads(1):
+        for learner in learners_of(shop.settings):
+            policy = learner.fit(replace(shop, learned=learned), train, validation)
+            if policy is not None:
+                learned[policy.name] = policy
     return Fitted(learned, fitting.fit_best_static(shop.every.rows(seen), shop.settings.lams))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from arms.progress import Task
 from arms.reward import FloatArray
+from oracle.hardware import fixed_threads
 from router.policies.encoder import LinearHead
 from router.policy import Policy
 from router.query_encoder import QueryEncoder
@@ -110,13 +111,14 @@ def fit_frozen(
         key = key_of("frozen", lam, depends_on)
         finished = shop.work.load(key)
         if finished is None:
-            finished = fit_frozen_head(
-                shop.action.arms,
-                _embedded(shop, train, lam, model),
-                _embedded(shop, validation, lam, model) if len(validation) else None,
-                shop.settings,
-                logger=shop.run.head_logger("frozen", lam) if log else False,
-            )
+            with fixed_threads(1):  # as fit_policies does
+                finished = fit_frozen_head(
+                    shop.action.arms,
+                    _embedded(shop, train, lam, model),
+                    _embedded(shop, validation, lam, model) if len(validation) else None,
+                    shop.settings,
+                    logger=shop.run.head_logger("frozen", lam) if log else False,
+                )
             shop.work.save(key, *finished)
         heads[lam], metrics[lam] = finished
         if log:
