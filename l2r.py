@@ -527,7 +527,10 @@ def select(
     k: Annotated[
         int, typer.Option(min=0, help="also search: return k documents (0: only select)")
     ] = 0,
-    dataset: Annotated[str | None, typer.Option(help="which corpus of the run to search")] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="which corpus of the run to search; arms that it lacks aren't chosen"),
+    ] = None,
     index_folder: Annotated[
         Path | None, typer.Option("--index", help="the index/ folder; default: beside the router")
     ] = None,
@@ -543,12 +546,18 @@ def select(
     """
     from router import Router
 
-    for option, given in (("--dataset", dataset), ("--index", index_folder)):
-        if given and not k and not Router.load(router_folder, policy=policy).probes:
-            raise typer.BadParameter(
-                f"{option} says what to search; give --k too", param_hint=option
-            )
+    unused = index_folder and not dataset and not k
+    if unused and not Router.load(router_folder, policy=policy).probes:
+        raise typer.BadParameter(
+            "--index says what to search; give --k or --dataset too", param_hint="--index"
+        )
     router = Router.load(router_folder, index=index_folder, policy=policy)
+    if dataset and not k and router.index is None:
+        raise typer.BadParameter(
+            f"--dataset names a folder of an index, and none lies beside {router_folder}; name the "
+            "run's index/ with --index",
+            param_hint="--dataset",
+        )
     wish: dict[str, Any] = {
         "lam": lam,
         "max_latency_ms": max_latency_ms,

@@ -116,7 +116,8 @@ class Arm(ABC):
         batch, to the accuracy of float32 arithmetic.
 
         Raises:
-            QueryError: a query is not text, or holds nothing but white space.
+            QueryError: a query is not text, holds nothing but white space, or can't be written as
+                UTF-8.
             ValueError: ``k`` is below 1.
         """
         if k < 1:
@@ -146,9 +147,17 @@ class Arm(ABC):
 
 
 def check_query(query: str) -> str:
-    """Return ``query``; raise ``QueryError`` when it is not text or has no visible character."""
+    """Return ``query``; raise ``QueryError`` unless it is UTF-8 text with a visible character."""
     if not isinstance(query, str):
         raise QueryError(f"a query must be text, got {type(query).__name__}")
     if not query.strip():
         raise QueryError("the query is empty; give at least one visible character")
+    try:
+        query.encode("utf-8")
+    except UnicodeEncodeError as error:  # half a surrogate pair, which no tokeniser takes
+        raise QueryError(
+            "expected a query that can be written as UTF-8, got "
+            f"{query[error.start]!a} at character {error.start + 1}; remove or replace it, or "
+            "decode the text with the encoding it was written in"
+        ) from error
     return query

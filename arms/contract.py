@@ -245,9 +245,9 @@ class ArmContract:
                 _well_formed(ranking, 3, known)
 
     def test_empty_queries_are_refused(self, spec: ArmSpec, tmp_path_factory: Any) -> None:
-        """Nothing to ask is a ``QueryError``."""
+        """Nothing to ask is a ``QueryError``, and so is half a surrogate pair."""
         arm, _, _ = self.shared(spec, tmp_path_factory)
-        for query in ("", " \n\t ", None):
+        for query in ("", " \n\t ", None, "bad \ud800"):
             _raised(QueryError, arm.rank, ["water", query], 3)
         _raised(ValueError, arm.rank, ["water"], 0)
 

@@ -4,7 +4,7 @@
     ├── SettingsError        a setting is unknown, missing or out of range
     ├── CorpusError          a corpus, its queries or its judgements are unusable
     ├── ArmIndexError          an index is absent, half-built or of another corpus
-    ├── QueryError           a query that no arm accepts (empty, not text)
+    ├── QueryError           a query that no arm accepts (empty, not text, not UTF-8)
     ├── MissingExtraError    an optional package is not installed
     ├── ArmError             one arm failed on one query; the oracle records it as a status
     ├── LabelsError          oracle labels are absent, incomplete or of another version

@@ -28,7 +28,7 @@ from router.choice import (
 )
 from router.opening import OpenArms
 from router.policies import load_policy
-from router.policy import Known, Policy
+from router.policy import Decided, Known, Plan, Policy
 from router.running import Probing, answer, probe
 from router.wishes import lam_for_latency, lam_for_quality
 
@@ -110,9 +110,13 @@ class Router:
             query: any text with at least one visible character.
             lam: weight of latency against quality in [0, 1], 0.1 unless a wish is given. Between
                 trained values the nearest one's model answers, the smaller of two equally near.
-            arms: those allowed, e.g. what a corpus has; default: all but ``none``.
+            arms: those allowed, e.g. what a corpus has; default: all but ``none``. A policy that
+                probes may still run others, to look at what they find; where one alone may answer,
+                it runs none.
             policy: by name; default: the router's default.
-            dataset: where a policy that probes runs its probes; see :meth:`search`.
+            dataset: where there is an index, arms that this dataset lacks are never chosen, as in
+                :meth:`search`; a policy that probes runs its probes there, and may go without it
+                where the index has one dataset.
             max_latency_ms: instead of ``lam``: the mean milliseconds that a query may take, the
                 router's own included. Answered with the smallest calibrated λ that is as fast.
             max_quality_loss: instead of ``lam``: the mean quality that may be given up against
@@ -122,14 +126,16 @@ class Router:
         :attr:`Choice.promised` says what was calibrated.
 
         Raises:
-            QueryError: ``query`` is not text or is empty.
+            QueryError: ``query`` is not text, is empty, or can't be written as UTF-8.
             RouterError: ``lam`` is no number in [0, 1], or an arm or policy is unknown, or no arm
-                is allowed, or the policy probes and no index is at hand; a wish is given beside
+                is allowed or the dataset has none of them, or the index lacks the dataset or an arm
+                of it, or the policy probes and no index is at hand; a wish is given beside
                 ``lam``, another wish or ``arms``, or can't be met (the message names the nearest
                 that can), or the policy was never calibrated.
         """
         wish = Wish(lam, max_latency_ms, max_quality_loss)
-        return self._choose([query], wish, self._allowed(arms, wish), policy, dataset)[0][0]
+        dataset, allowed = self._at_hand(dataset, self._allowed(arms, wish), policy)
+        return self._choose([query], wish, allowed, policy, dataset)[0][0]
 
     def select_many(
         self,
@@ -148,7 +154,8 @@ class Router:
         if isinstance(queries, str):
             raise QueryError("select_many takes a list of queries, got one text; use select")
         wish = Wish(lam, max_latency_ms, max_quality_loss)
-        return self._choose(list(queries), wish, self._allowed(arms, wish), policy, dataset)[0]
+        dataset, allowed = self._at_hand(dataset, self._allowed(arms, wish), policy)
+        return self._choose(list(queries), wish, allowed, policy, dataset)[0]
 
     def search(
         self,
@@ -168,8 +175,9 @@ class Router:
         the accuracy of float32 arithmetic.
 
         Args:
-            query: see :meth:`select`, as for ``lam``, ``arms``, ``policy`` and the wishes. Arms
-                that the dataset lacks, by the router's record, are never chosen.
+            query: see :meth:`select`, as for ``lam``, ``arms`` (probes are the policy's own),
+                ``policy`` and the wishes. Arms that the dataset lacks, by the router's record, are
+                never chosen.
             lam: see above.
             k: how many documents at most.
             dataset: which one of the index root; may be left out where there is one.
@@ -179,14 +187,15 @@ class Router:
             max_quality_loss: see above.
 
         Raises:
-            RouterError: no index is at hand, or it lacks an arm that may be chosen.
+            RouterError: no index is at hand, it lacks an arm that may be chosen, or the dataset has
+                none of those allowed.
             ArmIndexError: the arm's index is damaged.
         """
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
             raise RouterError(f"k must be a whole number of at least 1, got {k!r}")
         opened = self._opened()
         wish = Wish(lam, max_latency_ms, max_quality_loss)
-        dataset, allowed = opened.candidates(dataset, self._allowed(arms, wish))
+        dataset, allowed = self._had(dataset, self._allowed(arms, wish))
         choices, probed = self._choose([query], wish, allowed, policy, dataset, int(k))
         opened.open_all(dataset, choices[0].plan.arms)
         begin = time.perf_counter_ns()
@@ -227,18 +236,23 @@ class Router:
             preference=None if competes is None else self._preference(used, chooser.name),
         )
         probed = Probing()
-        if chooser.probes or depth:  # arms are run: they may take the policy's query vectors
+        alone = bool(chooser.probes) and len(allowed) == 1  # whatever the probes would find
+        if (chooser.probes or depth) and not alone:  # arms run: they may take its query vectors
             known = chooser.with_vectors(queries, used, known)
             if chooser.queries is not None and known.embeddings is not None:
                 vectors = chooser.queries.to_share(queries, known.embeddings, chooser.device)
                 probed = replace(probed, vectors=vectors)
-        if chooser.probes:
+        if chooser.probes and not alone:
             dataset = self._probed_dataset(chooser, dataset)
             paused = time.perf_counter_ns()
             probed = probe(chooser, queries, depth, self._opened(), dataset, probed.vectors)
             begin += time.perf_counter_ns() - paused  # probing, opening included, isn't deciding
             known = replace(known, probed=probed.cut(dataset, chooser.probe_depth))
-        decided = chooser.decide(queries, used, known)
+        decided = (
+            _only(allowed[0], self.arms, len(queries))
+            if alone
+            else chooser.decide(queries, used, known)
+        )
         rows = decided.probabilities
         rows = (rows if competes is None else rows[:, competes]).tolist()
         overhead_ms = (time.perf_counter_ns() - begin) / 1e6
@@ -282,6 +296,25 @@ class Router:
         else:
             point = lam_for_quality(calibration, wish.max_quality_loss or 0.0)
         return point.lam, point
+
+    def _had(self, dataset: str | None, allowed: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+        """Return the dataset, and those of ``allowed`` that it has: one at least."""
+        dataset, there = self._opened().candidates(dataset, allowed)
+        if not there:
+            has = self.record.datasets.get(dataset, self.arms)
+            raise RouterError(
+                f"the dataset '{dataset}' has none of the arms that may answer, "
+                f"{', '.join(allowed)}; allow one that it has: {', '.join(has) or 'none'}"
+            )
+        return dataset, there
+
+    def _at_hand(
+        self, dataset: str | None, allowed: tuple[str, ...], policy: str | None
+    ) -> tuple[str | None, tuple[str, ...]]:
+        """As :meth:`_had` where an index is at hand and its dataset matters, else as given."""
+        if self._open_arms is None or (dataset is None and not self._policy(policy).probes):
+            return dataset, allowed
+        return self._had(dataset, allowed)
 
     def _opened(self) -> OpenArms:
         if self._open_arms is None:
@@ -377,3 +410,10 @@ class Router:
                     )
                 self._policies[wanted] = loaded
             return self._policies[wanted]
+
+
+def _only(arm: str, arms: Sequence[str], n: int) -> Decided:
+    """Return what there is to decide for n queries where ``arm`` alone of ``arms`` may answer."""
+    row = [float(one == arm) for one in arms]
+    why = "no other arm may answer"
+    return Decided((Plan((arm,)),) * n, np.tile(row, (n, 1)), reasons=(why,) * n)

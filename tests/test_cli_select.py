@@ -1,5 +1,6 @@
 """``l2r select`` with a search: options, and what a damaged index says."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -74,11 +75,34 @@ def test_a_negative_k_is_refused(run, capsys):
     assert "'--k': Input should be greater than or equal to 0" in told
 
 
-@pytest.mark.parametrize("option", ["--dataset", "--index"])
-def test_options_of_searching_need_k(run, capsys, option):
-    code, _, told = select(capsys, run / "router", "a query", option, "first")
+def test_an_index_is_for_searching_or_for_a_dataset(run, capsys):
+    code, _, told = select(capsys, run / "router", "a query", "--index", run / "index")
     assert code == 2
-    assert "give --k too" in told
+    assert "give --k or --dataset too" in told
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_a_dataset_leaves_out_arms_that_it_lacks(run, capsys, tmp_path, k):
+    paragraph = StaticPolicy("best_static", ARMS, ARMS[1])
+    record = RouterRecord(ARMS, "best_static", datasets={"first": ARMS[:1], "second": ARMS})
+    write_router(tmp_path / "router", record, [paragraph])
+    asked = (tmp_path / "router", "bridge in Lisbon", "--k", k)
+    code, printed, _ = select(capsys, *asked, "--index", run / "index", "--dataset", "first")
+    assert code == 0
+    assert printed.startswith("arm            bm25\n")
+    assert "bm25@paragraph" not in printed
+    code, printed, _ = select(capsys, *asked, "--index", run / "index", "--dataset", "second")
+    assert printed.startswith("arm            bm25@paragraph\n")
+    code, _, told = select(capsys, *asked, "--dataset", "first")
+    assert code == (1 if k else 2)
+    assert "--index" in told
+
+
+@pytest.mark.parametrize("k", ["0", "1"])
+def test_a_query_that_isnt_utf8_is_refused_in_one_message(run, k):
+    asked = ("router", os.fsdecode(b"caf\xe9"), "--k", k, "--dataset", "first")
+    told = cli("select", *asked, cwd=run)
+    assert_refused(told, "can be written as UTF-8, got '\\udce9' at character 4")
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "garbage"])

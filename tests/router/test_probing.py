@@ -95,3 +95,18 @@ def test_selecting_by_a_probing_policy_needs_an_index(tmp_path):
     router._policies["x"] = Looking("x", ARMS, "bm25")
     with pytest.raises(RouterError, match="looks at what bm25 find"):
         router.select("who")
+
+
+def test_where_one_arm_may_answer_no_probe_is_run(router):
+    found = router.search("who", k=3, arms=["text_rerank"])
+    assert found.ranking.doc_ids == tuple(f"npl-text_rerank-{row}" for row in range(3))
+    assert FakeArm.opened == ["npl/text_rerank"]
+    choice = found.choice
+    assert (choice.arm, choice.plan) == ("text_rerank", Plan(("text_rerank",)))
+    assert choice.probabilities == {"text_rerank": 1.0}
+    assert (choice.predicted_quality, choice.reason) == (None, "no other arm may answer")
+    for one in router.select_many(["who", "what"], arms="text_dense"):
+        assert (one.arm, one.plan.arms) == ("text_dense", ("text_dense",))
+    assert FakeArm.opened == ["npl/text_rerank"]
+    router.search("who", arms=["text_dense", "text_rerank"])
+    assert "npl/bm25" in FakeArm.opened  # several may answer: the probe is looked at

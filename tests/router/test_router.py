@@ -31,7 +31,6 @@ ODD_QUERIES = [
     "😀",
     "?!",
     "\x00\x07\x1b[31m",
-    "\ud800",
 ]
 EXPECTED = {
     "router": {
@@ -143,6 +142,19 @@ def test_query_that_is_none(router, query):
         router.select(query)
     with pytest.raises(QueryError, match="query"):
         router.select_many(["who", query])
+
+
+@pytest.mark.parametrize("policy", ["router", "tfidf", "best_static"])
+def test_a_query_that_isnt_utf8(folder, index, policy):
+    router = Router.load(folder, index=index, policy=policy)
+    told = r"expected a query that can be written as UTF-8, got '\\ud800' at character 5; remove"
+    with pytest.raises(QueryError, match=told):
+        router.select("bad \ud800")
+    with pytest.raises(QueryError, match=told):
+        router.select_many(["who", "bad \ud800"])
+    with pytest.raises(QueryError, match=told):
+        router.search("bad \ud800", dataset="npl")
+    assert FakeArm.opened == []
 
 
 def test_select_many_of_one_text_is_a_slip(router):
@@ -337,6 +349,31 @@ def test_search_masks_what_the_dataset_lacks(folder, index):
     router = Router.load(folder, index=index)
     found = router.search("who", lam=0.0, dataset="npl", policy="best_static")
     assert list(found.choice.probabilities) == ["bm25", "text_dense"]
+
+
+def test_selecting_for_a_dataset_masks_as_searching_does(folder, index):
+    router = Router.load(folder, index=index)
+    asked = {"lam": 0.0, "dataset": "npl", "policy": "best_static"}
+    found = router.search("who", **asked).choice
+    FakeArm.opened.clear()
+    for choice in (router.select("who", **asked), *router.select_many(["who", "what"], **asked)):
+        assert choice.arm == found.arm
+        assert choice.probabilities == found.probabilities
+        assert list(choice.probabilities) == ["bm25", "text_dense"]
+    assert FakeArm.opened == []
+    free = router.select("who", lam=0.0, policy="best_static")
+    assert free.arm == "text_rerank"
+    assert Router.load(folder).select("who", **asked).arm == "text_rerank"  # no index: as it was
+
+
+@pytest.mark.parametrize("ask", ["select", "select_many", "search"])
+def test_a_dataset_without_any_allowed_arm(folder, index, ask):
+    call = getattr(Router.load(folder, index=index), ask)
+    given = ["who"] if ask == "select_many" else "who"
+    with pytest.raises(RouterError, match=r"'npl' has none .*, text_rerank; allow .* bm25, text_d"):
+        call(given, dataset="npl", arms=["text_rerank"])
+    with pytest.raises(RouterError, match="datasets npl, scifact; got 'trec'"):
+        call(given, dataset="trec")
 
 
 def test_search_in_threads_opens_each_arm_once(folder, index):
