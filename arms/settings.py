@@ -47,7 +47,9 @@ def problem_lines(error: ValidationError) -> list[str]:
         place = ".".join(map(str, one["loc"])) or "(top level)"
         message = one["msg"].removeprefix("Value error, ")
         if one["type"] == "tuple_type":
-            message = "should be a list, e.g. [bm25]"
+            given = one["input"]
+            example = f", e.g. [{given}]" if isinstance(given, str | int | float) else ""
+            message = f"should be a list{example}"
         came = "" if one["type"] == "value_error" else f", got {one['input']!r:.80}"
         lines.append(f"  {place}: {message}{came}")
     return lines

@@ -68,8 +68,8 @@ def export_to_onnx(
         name: of the new policy; default: ``<policy>_onnx`` or ``<policy>_onnx_int8``.
 
     Raises:
-        RouterError: the policy reads no encoder, its tokeniser is a slow one, or a float32 graph
-            doesn't give PyTorch's vectors.
+        RouterError: the policy isn't made of one encoder and heads, its tokeniser is a slow one, or
+            a float32 graph doesn't give PyTorch's vectors.
         MissingExtraError: a package of the extra ``onnx-export`` is absent.
     """
     record = read_router(router_folder)
@@ -133,8 +133,8 @@ def _encoder_of(inner: Policy, folder: Path) -> dict[str, Any]:
     if not _is_one_at_hand(found):
         others = [one.name for one in sorted(folder.parent.iterdir()) if _is_exportable(one)]
         raise RouterError(
-            f"the policy '{inner.name}' reads no encoder's query vectors (or those of several), "
-            "so there is nothing to export; name another with --policy: "
+            f"the policy '{inner.name}' can't be exported: only policies made of one encoder and "
+            "heads over its query vectors can, and not twice; name another with --policy: "
             f"{', '.join(others) or 'this router has none'}"
         )
     adapted = any(one.get("adapters") for one in found)

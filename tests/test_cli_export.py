@@ -45,7 +45,7 @@ def test_export_then_select(router, capsys):
 def test_what_export_refuses(router, capsys):
     code, _, told = called(capsys, "export", router, "--policy", "best_static")
     assert code == 1
-    assert "'best_static' reads no encoder's query vectors" in told
+    assert "'best_static' can't be exported: only policies made of one encoder and heads" in told
     assert told.endswith("name another with --policy: router\n")
     code, _, told = called(capsys, "export", router, "--to", "tensorrt")
     assert code == 2
