@@ -27,6 +27,7 @@ class FusionOptions(Settings):
     """Options of ``fusion``."""
 
     arms: tuple[ArmSettings, ...] = Field(
+        default=(ArmSettings(arm="bm25"), ArmSettings(arm="text_dense")),
         min_length=2,
         description="names, or arms with granularity, encoder and options. A part reads the index "
         "of the arm of the same identity, so its options must be the same there",

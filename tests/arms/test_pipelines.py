@@ -85,6 +85,13 @@ def test_fusion_by_hand():
     assert reciprocal_rank_fusion(swapped, 2).doc_ids == ("a", "b")
 
 
+def test_fusion_by_default_fuses_bm25_with_dense(tmp_path):
+    default = opened(ArmSpec("fusion"), tmp_path / "default")
+    named = ArmSpec("fusion", options={"arms": ["bm25", "text_dense"]})
+    found = default.rank(["red planet"], 3)
+    assert found == opened(named, tmp_path / "named").rank(["red planet"], 3)
+
+
 def test_fusion_adds_up_its_parts_stages_and_memory(tmp_path):
     parts = ["bm25", {"arm": "bm25", "granularity": "paragraph"}]
     arm = opened(ArmSpec("fusion", options={"arms": parts}), tmp_path)
