@@ -24,7 +24,8 @@ DECISION_SCHEMA = pa.schema(
         # The split the query has in this evaluation: train, val or test of the fixed split, or
         # cv0 … cv4 for grouped cross-validation, where the model never saw the query's group.
         pa.field("split", pa.string()),
-        # str(router.policy.Plan): one arm, arms joined by "+" (fused) or ">" (cascade).
+        # str(router.policy.Plan): one arm, or arms joined by "+" (fused), ">" (cascade) or "&"
+        # (merged).
         pa.field("plan", pa.string()),
         # Of the chosen plan; null where a policy has none.
         pa.field("probability", pa.float64()),
@@ -40,6 +41,10 @@ REUSED = pa.field("reused_encode_ms", pa.float64())
 """Another: milliseconds, at least 0, that the plan's arms save by taking the policy's query vector
 instead of encoding the query again. A plan's latency is its arms' and ``overhead_ms`` less these.
 Decisions made before have no such column: there everything is counted."""
+ANSWER = "answer:"
+"""Begins the names of further columns, one for each measure of the labels (``answer:nDCG@5``): the
+quality of the ranking that the policy made itself, where the plan merges arms; null elsewhere,
+where the labels hold the answering arm's. Absent where no policy merges."""
 _FURTHER = (PREDICTED, REUSED)
 
 
@@ -65,4 +70,6 @@ def read_decisions(path: Path) -> pa.Table:
 
 
 def _schema(present: Sequence[str]) -> pa.Schema:
-    return pa.schema([*DECISION_SCHEMA, *(one for one in _FURTHER if one.name in present)])
+    further = [one for one in _FURTHER if one.name in present]
+    answers = [pa.field(name, pa.float64()) for name in present if name.startswith(ANSWER)]
+    return pa.schema([*DECISION_SCHEMA, *further, *answers])

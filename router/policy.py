@@ -40,25 +40,30 @@ class Known:
 NOTHING = Known()
 
 
+_MARKS = {"single": "", "fuse": "+", "cascade": ">", "merge": "&"}
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The arms to run for a query, in order, and how their results combine.
 
     ``single``: the one arm's ranking. ``fuse``: reciprocal-rank fusion of all of them, named in
     descending order of preference. ``cascade``: probes, then the arm whose ranking answers, last.
+    ``merge``: the policy's own ranking of what all of them found; last stands the arm whose ranking
+    would have answered alone.
     """
 
     arms: tuple[str, ...]
-    combine: Literal["single", "fuse", "cascade"] = "single"
+    combine: Literal["single", "fuse", "cascade", "merge"] = "single"
 
     @property
     def answering_arm(self) -> str:
-        """The arm whose ranking answers; of fused arms the one preferred."""
+        """The arm whose ranking answers; of fused or merged arms the one preferred."""
         return self.arms[0] if self.combine == "fuse" else self.arms[-1]
 
     def __str__(self) -> str:
-        """As written in ``decisions.parquet``: arms joined by ``+`` (fuse) or ``>`` (cascade)."""
-        return (">" if self.combine == "cascade" else "+").join(self.arms)
+        """As ``decisions.parquet`` has it: arms joined by ``+`` (fuse), ``>`` or ``&`` (merge)."""
+        return _MARKS[self.combine].join(self.arms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,9 @@ class Decided:
     """(n,) quality expected of the plan's answer; None where the policy predicts none."""
     reasons: tuple[str | None, ...] | None = None
     """(n,) why, where a plan is not the policy's plain preference."""
+    rankings: tuple[Ranking | None, ...] | None = None
+    """(n,) the answer, where a plan merges: documents by the names they have in what was probed,
+    by descending expected gain, then name. None where an arm answers."""
 
 
 class Policy(ABC):
@@ -90,7 +98,7 @@ class Policy(ABC):
     queries: FrozenQueries | None = None
     """The frozen encoder whose query vectors it reads, if it reads any."""
     probes: tuple[str, ...] = ()
-    """Arms that are run on every query before deciding; their latency counts in full."""
+    """Arms that may be run before deciding; their latency counts in full."""
     probe_depth: int = 0
     """How many documents of each probe it looks at."""
 
@@ -116,6 +124,10 @@ class Policy(ABC):
         rows = masked(self.probabilities(queries, lam, known), known)
         chosen = rows.argmax(axis=1).tolist() if len(rows) else []
         return Decided(tuple(Plan((self.arms[column],)) for column in chosen), rows)
+
+    def probes_at(self, lam: float) -> tuple[str, ...]:
+        """Return the probes that are run on every query at ``lam``: all, unless λ decides."""
+        return self.probes
 
     def frozen_encoder(self) -> str | None:
         """Return the revision of the frozen encoder whose query vectors it reads, if it does."""

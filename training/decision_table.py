@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from arms.reward import FloatArray
-from router.decisions import DECISION_SCHEMA, PREDICTED, REUSED
+from router.decisions import ANSWER, DECISION_SCHEMA, PREDICTED, REUSED
 from training.table import RoutingTable
 
 _SCHEMA = DECISION_SCHEMA.append(PREDICTED).append(REUSED)
@@ -32,6 +33,7 @@ class DecisionTable:
         overhead_ms: FloatArray | None = None,
         predicted_quality: FloatArray | None = None,
         reused_encode_ms: FloatArray | None = None,
+        answer_quality: Mapping[str, FloatArray] | None = None,
     ) -> None:
         """Add one decision per row of ``table``; a plan of None decides nothing.
 
@@ -45,6 +47,8 @@ class DecisionTable:
             overhead_ms: (Q,) what deciding took; None for 0.
             predicted_quality: (Q,) expected of the answer; None where nothing is.
             reused_encode_ms: (Q,) encoding that the arms needn't do again; None for 0.
+            answer_quality: measure → (Q,) of the policy's own rankings, NaN where an arm answers;
+                None where one always does.
         """
         decided = np.array([plan is not None for plan in plans], dtype=bool)
         count = int(decided.sum())
@@ -64,7 +68,12 @@ class DecisionTable:
                 np.zeros(count) if reused_encode_ms is None else reused_encode_ms[decided]
             ),
         }
-        self._parts.append(pa.table(content, schema=_SCHEMA))
+        answers = {
+            f"{ANSWER}{measure}": _numbers(values, decided)
+            for measure, values in (answer_quality or {}).items()
+        }
+        schema = pa.schema([*_SCHEMA, *(pa.field(name, pa.float64()) for name in answers)])
+        self._parts.append(pa.table(content | answers, schema=schema))
 
     def add_columns(
         self,
@@ -81,7 +90,7 @@ class DecisionTable:
 
     def finish(self) -> pa.Table:
         """Return all decisions, in the order added."""
-        return pa.concat_tables([_SCHEMA.empty_table(), *self._parts])
+        return pa.concat_tables([_SCHEMA.empty_table(), *self._parts], promote_options="default")
 
 
 def _numbers(values: FloatArray | None, decided: NDArray[np.bool_]) -> pa.Array:
