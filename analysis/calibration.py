@@ -107,11 +107,12 @@ def _bins(outcome: Outcome) -> list[tuple[str, float, BoolArray]]:
 
 
 def _arms(outcome: Outcome, expected: Expected) -> list[tuple[str, float, BoolArray]]:
-    """The arms chosen for which a quality was expected at this λ."""
+    """The arms chosen for which a quality was expected at this λ; merged answers are no arm's."""
+    alone = outcome.evaluated & ~outcome.merged
     found = []
     for column, arm in enumerate(outcome.evaluation.pipelines):
         prediction = expected.get((round(outcome.lam, 9), arm))
-        members = outcome.evaluated & (outcome.answering_arm == column)
+        members = alone & (outcome.answering_arm == column)
         if prediction is not None and members.any():
             found.append((arm, prediction, members))
     return found

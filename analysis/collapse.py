@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from analysis.merging import merging_policies
 from analysis.roles import ORACLE_ROUTER_ARMS, role_of, title_of
 from analysis.routing_share import RoutingShare
 from analysis.summary import MICRO
@@ -26,12 +27,17 @@ class Collapse:
 
 
 def collapses(shares: Sequence[RoutingShare], pipelines: Sequence[str]) -> list[Collapse]:
-    """Return the collapsed policies among ``shares``, in their order; baselines never count."""
+    """Return the collapsed policies among ``shares``, in their order.
+
+    Baselines never count, nor do policies that merge: what they send to one arm depends on λ, and
+    what they answer on the documents that several arms found.
+    """
+    merging = set(merging_policies(shares))
     overall = [one for one in shares if one.scope == MICRO and one.n]
     oracle = {one.lam: one.shares for one in overall if one.policy == ORACLE_ROUTER_ARMS}
     found = []
     for one in overall:
-        if role_of(one.policy) != "routed" or one.lam not in oracle:
+        if role_of(one.policy) != "routed" or one.lam not in oracle or one.policy in merging:
             continue
         top = collapsed_arm(one.shares, oracle[one.lam])
         if top is not None:

@@ -60,7 +60,7 @@ class Change:
     quality: Estimate
     latency_ms: Estimate
     other_arm: float
-    """Share of the queries that another arm answers."""
+    """Share of the queries that another arm answers, or another set of arms merged."""
     holm_p: float
     """Of the difference in reward, over all changes."""
     verdict: Verdict
@@ -241,7 +241,7 @@ def _change(
     a: Outcome, b: Outcome, estimates: Sequence[Estimate], p: float, confidence: float
 ) -> Change:
     both = a.evaluated & b.evaluated
-    arms_a, arms_b = _answering(a), _answering(b)
+    arms_a, arms_b = a.answered_by(), b.answered_by()  # the sides may number arms differently
     verdict: Verdict = "within noise"
     if np.array_equal(a.reward[both], b.reward[both]):
         verdict = "the same"
@@ -260,12 +260,6 @@ def _change(
         holm_p=p,
         verdict=verdict,
     )
-
-
-def _answering(outcome: Outcome) -> Any:
-    """(N,) name of the arm that answers; the two sides may number arms differently."""
-    names = np.array([*outcome.evaluation.pipelines, ""], dtype=object)
-    return names[outcome.answering_arm]
 
 
 def _differences(

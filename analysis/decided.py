@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from analysis.decision_codes import FOLDS, TEST, code_decisions
-from analysis.evaluation import Evaluation, IntArray
+from analysis.decision_codes import FOLDS, TEST, CodedDecisions, code_decisions
+from analysis.evaluation import BoolArray, Evaluation, IntArray
 from analysis.outcomes import FloatArray, Outcome, Picks, score
 from analysis.plans import parse_plan
 from arms.errors import RouterError
 from oracle.labels import Labels
+from router.decisions import ANSWER
 from router.policy import Plan
 
 __all__ = ["FOLDS", "TEST", "Decided", "DecidedGroup", "join_decisions"]
+
+_ROUNDING = 1e-9
+"""How far above 1 a measure may lie by the order in which its gains were added."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +38,9 @@ class DecidedGroup:
     """Encoding that the arms of the plan needn't do, as they take the policy's query vector."""
     predicted_quality: FloatArray | None = None
     """Quality that the policy expected of its choice, query by query; None where not recorded."""
+    answer_quality: Mapping[str, FloatArray] | None = None
+    """Measure → quality of the policy's own ranking, NaN where an arm answers; None where one
+    always does."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +76,14 @@ def join_decisions(decisions: pa.Table | Iterable[pa.RecordBatch], labels: Label
     """Group the decisions on test queries and on folds, as rows of ``labels``.
 
     Static arms and oracles follow from the labels, so decisions that repeat them are skipped. A
-    policy with fused plans is left out by name: labels hold no quality of a fused ranking. Batches
-    are turned to numbers one by one, so that only codes of all decisions are held at once.
+    policy with fused plans is left out by name: labels hold no quality of a fused ranking; that
+    of a merged one stands in the decisions. Batches are turned to numbers one by one, so that only
+    codes of all decisions are held at once.
 
     Raises:
         RouterError: decisions that name queries or arms the labels don't have, decide a query
-            twice, or call a query ``test`` that the labels trained on.
+            twice, call a query ``test`` that the labels trained on, or merge arms without telling
+            the quality of what came of it.
     """
     batches = decisions.to_batches() if isinstance(decisions, pa.Table) else decisions
     coded = code_decisions(batches, labels)
@@ -95,11 +104,29 @@ def join_decisions(decisions: pa.Table | Iterable[pa.RecordBatch], labels: Label
             overhead_ms=coded.overhead_ms[members],
             reused_encode_ms=coded.reused_encode_ms[members],
             predicted_quality=None if predicted is None else predicted[members],
+            answer_quality=_answers_of(coded, members),
         )
         for members in np.split(order, borders)
         if len(members)
     ]
-    return _without_fusion(plans, [_checked(group, labels) for group in groups])
+    failed = ~labels.comparable(labels.pipelines)
+    checked = [_with_answers(_checked(group, labels), plans, labels, failed) for group in groups]
+    return _without_fusion(plans, checked)
+
+
+def _answers_of(coded: CodedDecisions, members: IntArray) -> dict[str, FloatArray] | None:
+    """Lay the answers that policies made themselves out over ``members``, rows ascending."""
+    if not len(coded.answered_rows):
+        return None
+    place = np.searchsorted(coded.answered_rows, members)
+    place = np.minimum(place, len(coded.answered_rows) - 1)
+    own = coded.answered_rows[place] == members
+    if not own.any():
+        return None
+    return {
+        measure: np.where(own, values[place], np.nan)
+        for measure, values in coded.answer_quality.items()
+    }
 
 
 def _codes_of_lams(rows: FloatArray) -> tuple[list[float | None], IntArray]:
@@ -145,6 +172,38 @@ def _checked(group: DecidedGroup, labels: Labels) -> DecidedGroup:
     return group
 
 
+def _with_answers(
+    group: DecidedGroup, plans: tuple[Plan, ...], labels: Labels, failed: BoolArray
+) -> DecidedGroup:
+    """Check the answers that the policy made itself.
+
+    On ``failed`` queries (Q,) one may be missing: it counts as 0, where failures are counted.
+    """
+    primary = labels.primary_measure
+    merges = np.array([plan.combine == "merge" for plan in plans], dtype=bool)[group.plan_codes]
+    if group.answer_quality is None and not merges.any():
+        return group
+    unknown = np.full(len(group.label_rows), np.nan)
+    answers = dict(group.answer_quality or {primary: unknown})
+    for measure, values in answers.items():
+        outside = ~np.isnan(values) & ~((values >= 0.0) & (values <= 1.0 + _ROUNDING))
+        if outside.any():
+            raise RouterError(
+                f"{group.policy} has {int(outside.sum())} answers of its own whose {measure} lies "
+                f"outside [0, 1], for example {values[outside][0]:g}: rerun l2r train"
+            )
+    untold = merges & np.isnan(answers[primary])
+    wrong = untold & ~failed[group.label_rows]
+    if wrong.any():
+        raise RouterError(
+            f"{group.policy} merges arms for {int(wrong.sum())} queries without telling the "
+            f"{primary} of what came of it; the column '{ANSWER}{primary}' is expected to: the "
+            "decisions were made by another version or on other labels: rerun l2r train"
+        )
+    counted = {name: np.where(untold, 0.0, values) for name, values in answers.items()}
+    return replace(group, answer_quality=counted if untold.any() else answers)
+
+
 def _without_fusion(plans: tuple[Plan, ...], groups: list[DecidedGroup]) -> Decided:
     fuses = np.array([plan.combine == "fuse" for plan in plans], dtype=bool)
     fused = sorted({group.policy for group in groups if fuses[group.plan_codes].any()})
@@ -170,12 +229,18 @@ def _picks(group: DecidedGroup, plans: tuple[Plan, ...], evaluation: Evaluation)
     if group.predicted_quality is not None:
         predicted = np.full(len(evaluation), np.nan)
         predicted[rows] = group.predicted_quality[inside]
+    own = None
+    if group.answer_quality is not None:
+        own = {measure: np.full(len(evaluation), np.nan) for measure in group.answer_quality}
+        for measure, values in group.answer_quality.items():
+            own[measure][rows] = values[inside]
     picks = Picks(
         answering_arm=np.full(len(evaluation), -1, dtype=np.int16),
         runs=np.zeros((len(evaluation), len(evaluation.pipelines)), dtype=bool),
         overhead_ms=np.zeros(len(evaluation)),
         reused_encode_ms=np.zeros(len(evaluation)),
         predicted_quality=predicted,
+        answer_quality=own,
     )
     picks.answering_arm[rows] = answers[codes]
     picks.runs[rows] = runs_of_plan[codes]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from analysis.query_places import QueryPlaces
 from analysis.roles import role_of
 from arms.errors import RouterError
 from oracle.labels import Labels
+from router.decisions import ANSWER
 
 TEST = "test"
 FOLDS = "cv"
@@ -48,6 +49,10 @@ class CodedDecisions:
     predicted_quality: FloatArray | None
     reused_encode_ms: FloatArray
     """0 throughout where the decisions have no such column."""
+    answered_rows: IntArray
+    """(M,) rows of these decisions, ascending, that the policy answers with its own ranking."""
+    answer_quality: Mapping[str, FloatArray]
+    """Measure of the labels → (M,) quality of those answers; NaN where it isn't told."""
 
 
 def read_decision_batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -64,6 +69,7 @@ def read_decision_batches(path: Path) -> Iterator[pa.RecordBatch]:
         if missing:
             raise RouterError(f"{path} lacks the columns {', '.join(missing)}; rerun l2r train")
         wanted = [name for name in (*_TEXTS, *_NUMBERS, PREDICTED, REUSED) if name in present]
+        wanted += sorted(name for name in present if name.startswith(ANSWER))
         with pq.ParquetFile(path, read_dictionary=list(_TEXTS)) as file:
             yield from file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False)
     except (OSError, pa.ArrowException) as error:
@@ -76,7 +82,7 @@ def code_decisions(batches: Iterable[pa.RecordBatch], labels: Labels) -> CodedDe
     Raises:
         RouterError: a decision about a query that the labels don't have.
     """
-    coder = _Coder(QueryPlaces(labels))
+    coder = _Coder(QueryPlaces(labels), labels.primary_measure, tuple(labels.quality))
     for batch in batches:
         coder.add(batch)
     return coder.finish()
@@ -85,6 +91,9 @@ def code_decisions(batches: Iterable[pa.RecordBatch], labels: Labels) -> CodedDe
 @dataclass
 class _Coder:
     places: QueryPlaces
+    primary: str
+    measures: tuple[str, ...]
+    kept: int = 0
     policies: dict[str, int] = field(default_factory=dict)
     plans: dict[str, int] = field(default_factory=dict)
     parts: dict[str, list[NDArray[Any]]] = field(default_factory=dict)
@@ -112,6 +121,8 @@ class _Coder:
         if PREDICTED in batch.schema.names:
             self.predicts = True
             self._keep("predicted", _numbers(taken[PREDICTED], np.nan))
+        self._keep_answers(taken)
+        self.kept += len(kept)
 
     def finish(self) -> CodedDecisions:
         if self.unknown:
@@ -130,7 +141,25 @@ class _Coder:
             is_fold=self._all("folds", np.bool_),
             predicted_quality=self._all("predicted", np.float64) if self.predicts else None,
             reused_encode_ms=self._all("reused", np.float64),
+            answered_rows=self._all("answered", np.intp),
+            answer_quality={
+                measure: self._all(ANSWER + measure, np.float64) for measure in self.measures
+            },
         )
+
+    def _keep_answers(self, batch: pa.RecordBatch) -> None:
+        """Keep the rows that tell the quality of the policy's own ranking, and nothing else."""
+        columns = set(batch.schema.names)
+        if ANSWER + self.primary not in columns:
+            return
+        told = np.flatnonzero(~np.isnan(_numbers(batch[ANSWER + self.primary], np.nan)))
+        if not len(told):
+            return
+        self._keep("answered", self.kept + told)
+        for name in (ANSWER + measure for measure in self.measures):
+            absent = np.full(len(told), np.nan)
+            own = _numbers(batch[name], np.nan)[told] if name in columns else absent
+            self._keep(name, own)
 
     def _keep(self, name: str, values: NDArray[Any]) -> None:
         self.parts.setdefault(name, []).append(values)

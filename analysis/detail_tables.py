@@ -70,7 +70,7 @@ def reward_map_table(one: RewardMap, name: str) -> Table:
     )
     rows: tuple[Row, ...] = tuple(
         (arm, int(n), *map(float, rewards))
-        for arm, n, rewards in zip(one.arms, one.counts, one.rewards, strict=True)
+        for arm, n, rewards in zip(one.rows, one.counts, one.rewards, strict=True)
         if n
     )
     title = f"Reward of every arm by the arm that {title_of(one.policy)} chose, λ = {one.lam:g}"
@@ -226,7 +226,8 @@ def found_table(results: Results, found: FoundDocuments | None) -> Table:
 
 
 def _chosen_by(one: LostQuery, arm: str) -> str:
-    names = [name for name, own in (("router", one.chosen), ("oracle", one.best)) if own == arm]
+    by_router = one.merged or (one.chosen,)
+    names = [name for name, own in (("router", by_router), ("oracle", (one.best,))) if arm in own]
     return " and ".join(names)
 
 

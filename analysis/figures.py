@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from analysis.content import FigureEntry
 from analysis.figure_style import report_style, save
+from analysis.merging import merging_policies
 from analysis.query_groups import DATASET, DENSITY, LENGTH
 from analysis.results import Results
+from analysis.reward_map import MERGED
 from arms.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -27,6 +29,11 @@ LENGTH_REGRET = "regret_by_length"
 DATASET_REGRET = "regret_by_dataset"
 DENSITY_QUALITY = "quality_by_density"
 DENSITY_SHARES = "routing_share_by_density"
+
+_MERGED_SHARES = " A merged answer counts under the arm that would have answered alone."
+_MERGED_ROW = (
+    f" The row '{MERGED}' holds the queries answered with a ranking of what several arms found."
+)
 
 
 def dataset_share_name(lam: float) -> str:
@@ -71,12 +78,15 @@ def _main_figures(results: Results) -> Iterator[Planned]:
     from analysis.share_figure import draw_shares
 
     measure = results.labels.primary_measure
+    merges = merging_policies(results.test.shares)
+    passed = ", but a policy that merges what several arms found may pass" if merges else ""
+    merged = _MERGED_SHARES if results.router in merges else ""
     yield (
         FigureEntry(
             PARETO,
             f"Quality ({measure}) over mean latency, router overhead included, on the test split. "
             "Squares are arms, hollow ones lack some datasets; stars are oracles, which nobody "
-            "can deploy; the thick grey line is the Pareto frontier of everything else.",
+            f"can deploy{passed}; the thick grey line is the Pareto frontier of everything else.",
             point_tips(results),
         ),
         partial(draw_pareto, results),
@@ -85,7 +95,7 @@ def _main_figures(results: Results) -> Iterator[Planned]:
         FigureEntry(
             SHARES,
             f"Share of test queries answered by each arm as λ grows: {results.router}, and the "
-            "oracle over the same arms.",
+            f"oracle over the same arms.{merged}",
         ),
         partial(draw_shares, results),
     )
@@ -94,7 +104,7 @@ def _main_figures(results: Results) -> Iterator[Planned]:
             FigureEntry(
                 dataset_share_name(lam),
                 f"Per dataset, the share of test queries sent to each arm at λ = {lam:g}, in "
-                f"percent: {results.router} on the left, the oracle on the right.",
+                f"percent: {results.router} on the left, the oracle on the right.{merged}",
             ),
             partial(draw_dataset_shares, results, lam),
         )
@@ -112,13 +122,16 @@ def _detail_figures(results: Results) -> Iterator[Planned]:
 
     measure = results.labels.primary_measure
     found = results.details
+    merged = _MERGED_SHARES if results.router in merging_policies(results.test.shares) else ""
     if found.reward_maps:
+        in_row = any(MERGED in one.rows for one in found.reward_maps)
         yield (
             FigureEntry(
                 REWARD_MAPS,
                 "Mean reward of every arm (columns) over the queries sent to the arm of the row "
                 f"(framed), at λ = {found.reward_maps[0].lam:g}. Where the framed cell is the "
-                "darkest of its row, the choices are right on average.",
+                "darkest of its row, the choices are right on average."
+                + (_MERGED_ROW if in_row else ""),
             ),
             partial(draw_reward_maps, results),
         )
@@ -134,7 +147,8 @@ def _detail_figures(results: Results) -> Iterator[Planned]:
         yield (
             FigureEntry(
                 DENSITY_SHARES,
-                f"Where {results.router} sends queries, by visual density of the relevant pages.",
+                f"Where {results.router} sends queries, by visual density of the relevant pages."
+                + merged,
             ),
             partial(draw_group_shares, results, DENSITY),
         )

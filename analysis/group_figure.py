@@ -67,7 +67,8 @@ def draw_group_regret(results: Results, grouping: str) -> Figure:
             _intervals(axes, own, places + offset, colour, marker, title_of(policy))
         axes.set_title(f"λ = {lam:g}")
         axes.set_xlabel("mean regret")
-        lowest = min((one.estimate.low or 0.0 for one in means if one.lam == lam), default=0.0)
+        ends = [end for one in means if one.lam == lam for end in _ends(one.estimate)]
+        lowest = min(ends, default=0.0)  # below 0 where arms outside A, or merged, pass the oracle
         axes.set_xlim(left=0.0 if lowest >= 0.0 else None)
         axes.grid(alpha=0.25, linewidth=0.6, axis="x")
     names = [f"{name}  (n = {n:,})" for name, n in zip(groups.groups, groups.counts, strict=True)]
@@ -76,6 +77,10 @@ def draw_group_regret(results: Results, grouping: str) -> Figure:
     handles, titles = panels[0].get_legend_handles_labels()
     figure.legend(handles, titles, loc="outside lower center", ncols=4, fontsize=8)
     return figure
+
+
+def _ends(estimate: Estimate) -> list[float]:
+    return [end for end in (estimate.value, estimate.low) if end is not None]
 
 
 def _intervals(

@@ -34,16 +34,20 @@ class Headroom:
     best_static_mean: float
     oracle_mean: float
     closed: Estimate
-    """1 = as good as the oracle, 0 = as the best static arm; value None = undefined."""
+    """1 = as good as the oracle, 0 = as the best static arm; value None = undefined.
+
+    Above 1 is a policy that merges what several arms found better than the best of them answers.
+    """
 
 
 def headroom_closed(policy: float, best_static: float, oracle: float) -> float | None:
-    """Return the share of the headroom closed; None where oracle and best static coincide.
+    """Return the share of the headroom closed, above 1 where the policy passes the oracle.
 
-    They coincide when the oracle is less than ``SMALLEST_HEADROOM`` ahead.
+    None where a mean is unknown, and where oracle and best static coincide: there the oracle is
+    less than ``SMALLEST_HEADROOM`` ahead.
     """
     headroom = oracle - best_static
-    if not headroom >= SMALLEST_HEADROOM:  # also true for NaN
+    if not headroom >= SMALLEST_HEADROOM or np.isnan(policy):  # the former also for NaN
         return None
     return (policy - best_static) / headroom
 

@@ -79,11 +79,12 @@ def draw_reward_maps(results: Results) -> Figure:
     panels = figure.subplots(1, len(maps), sharey=False, squeeze=False)[0]
     for axes, one in zip(panels, maps, strict=True):
         chosen = [i for i, n in enumerate(one.counts) if n]
-        rows = [f"{arms[i]}  (n = {one.counts[i]:,})" for i in chosen]
+        rows = [f"{one.rows[i]}  (n = {one.counts[i]:,})" for i in chosen]
         written = [[_two_digits(value) for value in row] for row in one.rewards[chosen]]
         _draw(axes, one.rewards[chosen], written, rows, arms)
         for place, i in enumerate(chosen):
-            axes.add_patch(_frame(i, place))
+            if i < len(arms):  # what was merged is no arm's column
+                axes.add_patch(_frame(i, place))
         axes.set_title(f"{title_of(one.policy)}, λ = {one.lam:g}")
         axes.set_ylabel("arm chosen")
     _bar(figure, panels, "mean reward")

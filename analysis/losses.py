@@ -38,11 +38,14 @@ class LostQuery:
     text: str | None
     """None where the labels hold no text."""
     chosen: str
+    """The arm that answered, or ``merged: …`` with the arms whose documents the router merged."""
     best: str
     """The oracle's choice among A."""
     regret: float
     arms: tuple[ArmResult, ...]
     """Every arm of P, in order."""
+    merged: tuple[str, ...] = ()
+    """Arms that the router merged; empty where one answered."""
 
 
 def lost_queries(
@@ -53,6 +56,7 @@ def lost_queries(
     regret = np.nan_to_num(oracle.reward - router.reward, nan=0.0)
     order = np.argsort(-regret, kind="stable")[:listed]
     quality = evaluation.quality[evaluation.primary_measure]
+    answered, merged = router.answered_by(), router.merged
     found = []
     for place in order[regret[order] > 0.0]:
         row = evaluation.label_rows[place]
@@ -69,10 +73,13 @@ def lost_queries(
                 dataset=str(labels.datasets[row]),
                 query_id=str(labels.query_ids[row]),
                 text=None if labels.texts is None else str(labels.texts[row]),
-                chosen=evaluation.pipelines[router.answering_arm[place]],
+                chosen=answered[place],
                 best=evaluation.pipelines[oracle.answering_arm[place]],
                 regret=float(regret[place]),
                 arms=arms,
+                merged=tuple(np.array(evaluation.pipelines)[router.runs[place]].tolist())
+                if merged[place]
+                else (),
             )
         )
     return found

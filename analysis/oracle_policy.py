@@ -1,4 +1,8 @@
-"""The oracle policy: the arm with the highest reward, query by query. An upper bound."""
+"""The oracle policy: the arm with the highest reward, query by query.
+
+The bound of all policies that answer with an arm's ranking; one that merges what several arms found
+may pass it.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.evaluation import ArmCodes, BoolArray, Evaluation, FloatArray
 from analysis.roles import in_report_order, static_name
@@ -22,7 +23,10 @@ class Picks:
     """What a policy chose for the N queries of an evaluation."""
 
     answering_arm: ArmCodes
-    """(N,) column of the arm whose ranking is returned; −1 where the policy decided nothing."""
+    """(N,) column of the arm whose ranking is returned; −1 where the policy decided nothing.
+
+    Where the policy merges, the arm that would have answered alone.
+    """
     runs: BoolArray
     """(N, P) arms that are run, probes included."""
     overhead_ms: FloatArray
@@ -31,6 +35,9 @@ class Picks:
     """(N,) encoding that the arms needn't do, as they take the policy's query vector."""
     predicted_quality: FloatArray | None = None
     """(N,) quality it expected of its choice; NaN where not said, None where it never says."""
+    answer_quality: Mapping[str, FloatArray] | None = None
+    """Measure → (N,) quality of the policy's own ranking, NaN where an arm answers; the primary
+    measure is among them. None where an arm always answers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +59,15 @@ class Outcome:
     """Arms run plus the policy's own overhead, less the encoding reused."""
     reward: FloatArray
     predicted_quality: FloatArray | None = None
+    answer_quality: Mapping[str, FloatArray] | None = None
+    """As in :class:`Picks`."""
+
+    @property
+    def merged(self) -> BoolArray:
+        """(N,) True where the policy answered with its own ranking of what its arms found."""
+        if self.answer_quality is None:
+            return np.zeros(len(self.evaluation), dtype=bool)
+        return np.isfinite(self.answer_quality[self.evaluation.primary_measure])
 
     @property
     def evaluated(self) -> BoolArray:
@@ -66,8 +82,22 @@ class Outcome:
             return self.latency_ms
         if metric in (OVERHEAD, REUSED):
             return np.where(self.evaluated, getattr(self, metric), np.nan)
-        answered = _answers(self.evaluation.quality[metric], self.answering_arm)
+        answered = _quality(self.evaluation, metric, self.answering_arm, self.answer_quality)
         return np.where(self.evaluated, answered, np.nan)
+
+    def answered_by(self) -> NDArray[np.object_]:
+        """(N,) name of the arm that answered, or ``merged: a, b`` with the arms by name.
+
+        Empty where nothing was decided.
+        """
+        pipelines = np.array([*self.evaluation.pipelines, ""], dtype=object)
+        names = pipelines[self.answering_arm]
+        merged = self.merged
+        if merged.any():
+            sets, set_of = np.unique(self.runs[merged], axis=0, return_inverse=True)
+            told = [f"merged: {', '.join(sorted(pipelines[:-1][arms]))}" for arms in sets]
+            names[merged] = np.array(told, dtype=object)[set_of.ravel()]
+        return names
 
     def latency_samples_ms(self) -> FloatArray | None:
         """All single timings of the plan, overhead added, NaNs dropped; None if not kept.
@@ -85,6 +115,20 @@ class Outcome:
         arms_ms = np.maximum(plan - self.reused_encode_ms[:, None], 0.0)  # NaN stays NaN
         timed = (arms_ms + self.overhead_ms[:, None])[self.evaluated]
         return timed[np.isfinite(timed)]
+
+
+def _quality(
+    evaluation: Evaluation,
+    measure: str,
+    answering_arm: ArmCodes,
+    answer_quality: Mapping[str, FloatArray] | None,
+) -> FloatArray:
+    """(N,) the answering arm's quality, or that of the policy's own ranking where it merges."""
+    of_arm = _answers(evaluation.quality[measure], answering_arm)
+    if answer_quality is None:
+        return of_arm
+    merged = np.isfinite(answer_quality[evaluation.primary_measure])
+    return np.where(merged, answer_quality.get(measure, np.nan), of_arm)
 
 
 def _answers(values: FloatArray, answering_arm: ArmCodes) -> FloatArray:
@@ -109,7 +153,9 @@ def score(evaluation: Evaluation, policy: str, lam: float, picks: Picks) -> Outc
     A query vector that the policy and an arm share is counted once, in the overhead.
     """
     run = np.where(picks.runs, evaluation.latency_ms, 0.0).sum(axis=1)
-    quality = _answers(evaluation.quality[evaluation.primary_measure], picks.answering_arm)
+    quality = _quality(
+        evaluation, evaluation.primary_measure, picks.answering_arm, picks.answer_quality
+    )
     reused = np.fmin(picks.reused_encode_ms, run)  # run is NaN where an arm is lacking
     latency = np.where(np.isnan(quality), np.nan, run + picks.overhead_ms - reused)
     share = normalised_plan_latency(latency, evaluation.total_latency_ms)
@@ -124,6 +170,18 @@ def score(evaluation: Evaluation, policy: str, lam: float, picks: Picks) -> Outc
         latency_ms=np.where(np.isnan(share), np.nan, latency),
         reward=reward(quality, share, lam),
         predicted_quality=picks.predicted_quality,
+        answer_quality=picks.answer_quality,
+    )
+
+
+def decided_alike(one: Outcome, other: Outcome) -> bool:
+    """Whether two outcomes run the same arms for every query and give the same answers."""
+    measure = one.evaluation.primary_measure
+    return (
+        np.array_equal(one.answering_arm, other.answering_arm)
+        and np.array_equal(one.runs, other.runs)
+        and np.array_equal(one.merged, other.merged)
+        and np.array_equal(one.values(measure), other.values(measure), equal_nan=True)
     )
 
 

@@ -9,16 +9,17 @@ from router.policy import Plan
 
 
 def parse_plan(text: str, pipelines: Sequence[str]) -> Plan:
-    """Return the plan that ``str(plan)`` wrote: one arm, ``a+b`` (fused) or ``a>b`` (cascade).
+    """Return the plan that ``str(plan)`` wrote: one arm, or several joined by a mark.
 
-    An arm whose own name holds ``+`` or ``>`` is recognised as one arm first.
+    ``a>b`` is a cascade, ``a+b`` fused, ``a&b`` merged. An arm whose own name holds such a mark is
+    recognised as one arm first.
 
     Raises:
         RouterError: the plan names an arm that the labels don't have.
     """
     if text in pipelines:
         return Plan((text,))
-    for mark, combine in ((">", "cascade"), ("+", "fuse")):
+    for mark, combine in ((">", "cascade"), ("+", "fuse"), ("&", "merge")):
         arms = tuple(text.split(mark))
         if len(arms) > 1 and all(arm in pipelines for arm in arms):
             return Plan(arms, combine)  # type: ignore[arg-type]

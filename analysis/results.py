@@ -20,7 +20,7 @@ from analysis.frontier_areas import FrontierAreas, frontier_areas
 from analysis.headroom import Headroom, headrooms
 from analysis.mean_table import MeanTable
 from analysis.oracle_policy import oracle_outcomes
-from analysis.outcomes import Outcome, Scores, static_outcomes
+from analysis.outcomes import Outcome, Scores, decided_alike, static_outcomes
 from analysis.roles import BEST_STATIC, BEST_STATIC_ON_TEST, role_of
 from analysis.routing_share import RoutingShare, routing_shares
 from analysis.settings import ReportSettings
@@ -200,10 +200,7 @@ def _that_differ(hindsight: list[Outcome], others: list[Outcome]) -> list[Outcom
         outcome
         for outcome in hindsight
         if outcome.policy == BEST_STATIC_ON_TEST
-        and (
-            outcome.lam not in before
-            or not np.array_equal(before[outcome.lam].answering_arm, outcome.answering_arm)
-        )
+        and (outcome.lam not in before or not decided_alike(before[outcome.lam], outcome))
     ]
 
 

@@ -10,6 +10,8 @@ from analysis.evaluation import FloatArray, IntArray
 from analysis.oracle_policy import arm_rewards
 from analysis.outcomes import Outcome
 
+MERGED = "merged"
+
 
 @dataclass(frozen=True, eq=False)
 class RewardMap:
@@ -18,21 +20,26 @@ class RewardMap:
     policy: str
     lam: float
     arms: tuple[str, ...]
-    """Of rows and columns: P in order."""
+    """Of the columns: P in order."""
+    rows: tuple[str, ...]
+    """P in order, then ``merged`` where the policy answered some query with its own ranking."""
     rewards: FloatArray
-    """(P, P) over the row's queries that have the column's arm; NaN where there are none."""
+    """(rows, P) over the row's queries that have the column's arm; NaN where there are none."""
     counts: IntArray
-    """(P,) queries for which each arm was chosen."""
+    """(rows,) queries for which each was chosen."""
 
 
 def reward_map(outcome: Outcome) -> RewardMap:
-    """Average every arm's reward over the queries sent to each arm."""
+    """Average every arm's reward over the queries sent to each arm, and over those merged."""
     evaluation = outcome.evaluation
-    size = len(evaluation.pipelines)
+    arms = evaluation.pipelines
+    merged = outcome.evaluated & outcome.merged
+    rows = (*arms, MERGED) if merged.any() else arms
     rewards = arm_rewards(evaluation, outcome.lam)
-    means = np.full((size, size), np.nan)
+    means = np.full((len(rows), len(arms)), np.nan)
     chosen = np.where(outcome.evaluated, outcome.answering_arm, -1)
-    for row in range(size):
+    chosen = np.where(merged, len(arms), chosen)
+    for row in range(len(rows)):
         members = chosen == row
         inside = rewards[members]
         known = np.isfinite(inside)
@@ -42,5 +49,5 @@ def reward_map(outcome: Outcome) -> RewardMap:
             out=means[row],
             where=known.any(axis=0),
         )
-    counts = np.bincount(chosen[chosen >= 0], minlength=size)
-    return RewardMap(outcome.policy, outcome.lam, evaluation.pipelines, means, counts)
+    counts = np.bincount(chosen[chosen >= 0], minlength=len(rows))
+    return RewardMap(outcome.policy, outcome.lam, arms, rows, means, counts)

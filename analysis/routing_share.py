@@ -22,14 +22,19 @@ class RoutingShare:
     """``micro`` (all queries) or a dataset."""
     n: int
     shares: tuple[float, ...]
+    merged: float = 0.0
+    """Share of the queries that the policy answered with its own ranking of what several arms
+    found; each counts under the arm that would have answered alone."""
 
 
 def share_of(outcome: Outcome, scope: str, members: BoolArray) -> RoutingShare:
     """Count the answering arms over ``members`` (N,) that the policy was evaluated on."""
-    answered = outcome.answering_arm[outcome.evaluated & members]
+    decided = outcome.evaluated & members
+    answered = outcome.answering_arm[decided]
     counts = np.bincount(answered, minlength=len(outcome.evaluation.pipelines))
     shares = tuple(float(share) for share in counts / max(len(answered), 1))
-    return RoutingShare(outcome.policy, outcome.lam, scope, len(answered), shares)
+    merged = float(outcome.merged[decided].sum() / max(len(answered), 1))
+    return RoutingShare(outcome.policy, outcome.lam, scope, len(answered), shares, merged)
 
 
 def routing_shares(scores: Scores) -> list[RoutingShare]:

@@ -22,6 +22,7 @@ from analysis.figures import PARETO
 from analysis.frontier_tables import areas_table, points_table, significance_table
 from analysis.headline import arm_answers, headline
 from analysis.losses import FoundDocuments
+from analysis.merging import merging_note
 from analysis.results import Results
 from analysis.reuse import reuse_note
 from analysis.roles import title_of
@@ -92,7 +93,7 @@ def _what_was_run(results: Results) -> Section:
         "and the router's overhead included, is divided by the same sum: the latencies of "
         f"{', '.join(evaluation.declared_arms)} on that query. Quality is "
         f"{evaluation.primary_measure}.",
-        *filter(None, [reuse_note(results.test.summaries)]),
+        *filter(None, [reuse_note(results.test.summaries), merging_note(results.test.shares)]),
         f"Policies were decided at λ = {lams}; the text shows λ = {shown}, the CSV files all.",
         *results.notes,
     ]
@@ -136,8 +137,9 @@ def _main(results: Results) -> Section:
             "Means over datasets, each counting once",
             (MACRO,),
             note="The CSV holds means over queries too. n below the number of queries: some "
-            "dataset lacks the arm. Regret is against the oracle over A; an arm outside A can "
-            "have less than none. P95 of single timings shows tails that medians hide.",
+            "dataset lacks the arm. Regret is against the oracle over A; an arm outside A, or "
+            "a policy that merges what several arms found, can have less than none. P95 of single "
+            "timings shows tails that medians hide.",
         ),
     ]
     if results.worst_case:

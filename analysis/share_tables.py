@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.columns import LAM, POLICY
+from analysis.merging import merging_policies, share_note
 from analysis.results import Results
 from analysis.roles import ORACLE_ROUTER_ARMS, title_of
 from analysis.routing_share import RoutingShare
@@ -52,9 +53,14 @@ def _table(
         Column("n", "n", "count"),
         *(Column(f"share_{arm}", arm, "share") for arm in results.labels.pipelines),
     )
-    return Table(name, title, columns, tuple(map(_row, shares)), tuple(map(_row, shown)))
+    merges = bool(merging_policies(shares))
+    if merges:
+        columns += (Column("merged", "of these merged", "share"),)
+    rows, shown_rows = (tuple(_row(one, merges) for one in some) for some in (shares, shown))
+    return Table(name, title, columns, rows, shown_rows, share_note(shares))
 
 
-def _row(share: RoutingShare) -> Row:
+def _row(share: RoutingShare, merges: bool) -> Row:
     scope = "all datasets" if share.scope == MICRO else share.scope
-    return (share.lam, title_of(share.policy), scope, share.n, *share.shares)
+    merged = (share.merged,) if merges else ()
+    return (share.lam, title_of(share.policy), scope, share.n, *share.shares, *merged)

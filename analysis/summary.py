@@ -71,16 +71,18 @@ def _summary(
     samples_ms: FloatArray | None = None,
 ) -> Summary:
     means: dict[str, float] = {}
+    n = int(outcome.evaluated[rows].sum())
     for name, values in metrics.items():
         defined = values[rows]
         defined = defined[np.isfinite(defined)]
-        if len(defined):
+        # Merged answers may lack a measure; a mean over the other queries wouldn't be comparable.
+        untold = name in outcome.evaluation.quality and len(defined) < n
+        if len(defined) and not untold:
             means[name] = float(defined.mean())
             if name == LATENCY:
                 means[P95] = float(np.percentile(defined, 95))
     if samples_ms is not None and len(samples_ms):
         means[P95_SAMPLES] = float(np.percentile(samples_ms, 95))
-    n = int(outcome.evaluated[rows].sum())
     return Summary(outcome.policy, outcome.lam, scope, n, len(rows), means)
 
 

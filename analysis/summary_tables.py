@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from analysis.columns import LAM, POLICY, measure_title
 from analysis.headroom import SMALLEST_HEADROOM
+from analysis.merging import PASSES_ORACLE
 from analysis.outcomes import LATENCY, OVERHEAD, REUSED, REWARD
 from analysis.results import EvaluationResults, Results
 from analysis.reuse import HEADING, reused_means
@@ -96,8 +97,9 @@ def main_table(results: Results) -> Table:
         tuple(row for shown, row in rows if shown),
         note="Means over test queries. Headroom closed, in reward: (policy − best static) / "
         "(oracle over A − best static). Regret: reward of the oracle over A minus the policy's; a "
-        "policy that may use arms outside A can have less than none. Brackets: paired bootstrap "
-        f"intervals of {results.settings.confidence:.0%}.",
+        "policy that may use arms outside A, or that merges, can have less than none. "
+        f"{PASSES_ORACLE} Brackets: paired bootstrap intervals of "
+        f"{results.settings.confidence:.0%}.",
         latex=True,
     )
 
@@ -218,8 +220,8 @@ def headroom_table(results: Results, evaluated: EvaluationResults, name: str, ti
         note="(policy − best static) / (oracle − best static) on the queries that all three have; "
         "the best static arm was picked on train and validation queries. Undefined where the "
         f"oracle is less than {SMALLEST_HEADROOM:g} ahead. Oracles maximise the reward, not each "
-        "measure. Brackets: paired bootstrap intervals, left out where the ratio is undefined in "
-        "over 5 % of resamples.",
+        f"measure. {PASSES_ORACLE} Brackets: paired bootstrap intervals, left out where the ratio "
+        "is undefined in over 5 % of resamples.",
     )
 
 

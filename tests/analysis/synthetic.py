@@ -131,6 +131,15 @@ def decide(
     )
 
 
+def with_answers(table: pa.Table, plans: list[str], **answers: list[float | None]) -> pa.Table:
+    """Put other plans, and what the policy's own rankings are worth: ``nDCG=[…]``, cut at 5."""
+    table = table.set_column(table.column_names.index("plan"), "plan", pa.array(plans))
+    for measure, values in answers.items():
+        column = pa.array(values, pa.float64(), from_pandas=True)
+        table = table.append_column(f"answer:{measure}@5", column)
+    return table
+
+
 def rewards(labels: Labels, lam: float) -> np.ndarray:
     """(Q, P) reward, computed the plain way."""
     total = np.nansum(labels.latency_ms[:, labels.columns_of(labels.router_arms)], axis=1)
