@@ -55,6 +55,16 @@ def test_nothing_relevant_is_zero_for_every_ranking():
     assert only({"d": 0}, ranked("d", "e")) == dict.fromkeys(DEFAULT, 0.0)
 
 
+def test_grades_below_zero_count_as_not_relevant():
+    # Given them as they are, trec_eval crashes on nDCG here, or never returns.
+    judged = {f"d{number}": grade for number, grade in enumerate((-2, 3, -1, 0, 1, -2))}
+    clipped = {doc_id: max(grade, 0) for doc_id, grade in judged.items()}
+    measures = (*DEFAULT, "nDCG", "AP", "P@5")
+    for ranking in (ranked("d0", "d1", "d2", "d4"), ranked("d5", "d2"), ranked("x", "d0", "d3")):
+        assert only(judged, ranking, measures) == only(clipped, ranking, measures)
+    assert only(judged, ranked("d0", "d1"), measures)["RR@5"] == 0.5
+
+
 def test_no_rankings_and_no_judgements():
     assert query_quality({}, {}, DEFAULT) == {measure: {} for measure in DEFAULT}
     with pytest.raises(SettingsError, match="1 queries have no judgement"):
