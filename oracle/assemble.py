@@ -20,13 +20,15 @@ from oracle.hardware import hardware, library_versions, source_commit
 from oracle.labels import MANIFEST, SCHEMA_VERSION, Labels
 from oracle.page_facts import page_kind, visual_densities
 from oracle.plan import UNIT_FOLDER, OracleJob, Unit, digest_of, index_source, job_digest
-from oracle.quality import measure_names
+from oracle.quality import measure_names, relevant_grades_of
 from oracle.split import query_groups, split_queries
 from oracle.tables import (
     BEST_ARM_SCHEMA,
     FAILURE_SCHEMA,
     PAGE_FIELDS,
     QUERY_SCHEMA,
+    RELEVANT_FIELD,
+    RELEVANT_GRADES,
     RUN_SCHEMA,
     SAMPLE_SCHEMA,
     column,
@@ -34,6 +36,7 @@ from oracle.tables import (
     write_table,
 )
 
+_QUERY_SCHEMA = pa.schema([*QUERY_SCHEMA, *PAGE_FIELDS, RELEVANT_FIELD])
 _NEVER_DEFAULT = ("late", "none")
 
 
@@ -70,7 +73,7 @@ def assemble(job: OracleJob, units: Sequence[Unit], progress: Progress | None = 
         (folder / MANIFEST).unlink(missing_ok=True)
         for name, table, schema in (
             ("labels", _label_table(labels, found), label_schema(measures)),
-            ("queries", _query_table(labels, found), pa.schema([*QUERY_SCHEMA, *PAGE_FIELDS])),
+            ("queries", _query_table(labels, found), _QUERY_SCHEMA),
             ("runs", _run_tables(found), RUN_SCHEMA),
             ("latency_samples", _sample_table(found), SAMPLE_SCHEMA),
             ("failures", _failure_table(found), FAILURE_SCHEMA),
@@ -101,8 +104,8 @@ def _labels(job: OracleJob, found: Sequence[Collected], manifest: dict[str, Any]
         for query in dataset.queries
     }
 
-    def array(values: Sequence[str]) -> Any:
-        return np.array(values, dtype=object)
+    def array(values: Sequence[Any]) -> Any:
+        return np.fromiter(values, dtype=object)
 
     return Labels(
         pipelines=tuple(manifest["pipelines"]),
@@ -119,6 +122,13 @@ def _labels(job: OracleJob, found: Sequence[Collected], manifest: dict[str, Any]
         },
         latency_ms=np.concatenate([one.times["latency_ms"] for one in found]),
         manifest=manifest,
+        relevant_grades=array(
+            [
+                tuple(relevant_grades_of(one.dataset.qrels[query_id]))
+                for one in found
+                for query_id in one.query_ids
+            ]
+        ),
     )
 
 
@@ -160,8 +170,9 @@ def _query_table(labels: Labels, found: Sequence[Collected]) -> pa.Table:
                 for one, queries in zip(found, by_id, strict=True)
                 for query_id in one.query_ids
             ],
+            RELEVANT_GRADES: [] if labels.relevant_grades is None else list(labels.relevant_grades),
         },
-        schema=pa.schema([*QUERY_SCHEMA, *PAGE_FIELDS]),
+        schema=_QUERY_SCHEMA,
     )
 
 

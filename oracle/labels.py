@@ -7,7 +7,9 @@ A labels folder holds (DESIGN: "Files on disk"):
                              ``ok`` or ``empty``
 ``queries.parquet``          ``dataset, query_id, split, text_group``, unless withheld ``text``, and
                              of the relevant pages, for reports alone, ``visual_density`` (null
-                             where unknown) and ``page_kind`` (empty where unknown)
+                             where unknown) and ``page_kind`` (empty where unknown), and
+                             ``relevant_grades``: the grades above 0 of all documents judged for the
+                             query, found or not, descending (null where unknown)
 ``runs.parquet``             ``dataset, query_id, arm, rank, doc_id, score, grade`` (rank from 1;
                              grade as judged, 0 where unjudged, null where unknown)
 ``latency_samples.parquet``  ``dataset, query_id, arm, repeat, latency_ms``
@@ -81,6 +83,10 @@ class Labels:
     latency_ms: FloatArray
     """(Q, P) median wall-clock milliseconds, serial and warm; NaN where null."""
     manifest: Mapping[str, Any]
+    relevant_grades: TextArray | None = None
+    """(Q,) tuple of the grades above 0 of all documents judged for the query, descending, or None
+    where unknown; None as a whole where the labels don't have them. With a ranking's grades they
+    give its quality: ``oracle.quality.quality_of_grades``."""
 
     @property
     def primary_measure(self) -> str:
@@ -222,7 +228,16 @@ def read_labels(folder: Path) -> Labels:
         quality=quality,
         latency_ms=latency,
         manifest=manifest,
+        relevant_grades=_relevant_grades(queries, keys.order),
     )
+
+
+def _relevant_grades(queries: pa.Table, order: NDArray[np.intp]) -> TextArray | None:
+    if "relevant_grades" not in queries.column_names:
+        return None
+    lists = queries["relevant_grades"].to_pylist()
+    found = np.fromiter((None if one is None else tuple(one) for one in lists), dtype=object)
+    return np.asarray(found[order], dtype=object)
 
 
 def _places(texts: pa.ChunkedArray, values: pa.Array) -> NDArray[np.int64]:

@@ -99,11 +99,18 @@ def follows_from_grades(measure: str) -> bool:
         MissingExtraError: ir-measures isn't installed.
     """
     parsed = _parse(measure)
+    gains = parsed.params.get("gains", {})
     return (
         parsed.NAME in _GRADED
         and not parsed.params.get("judged_only")
-        and min([parsed.params.get("rel", 1), *parsed.params.get("gains", ())]) >= 1
+        and isinstance(gains, dict)
+        and all(isinstance(one, int) and one >= 1 for one in (parsed.params.get("rel", 1), *gains))
     )
+
+
+def relevant_grades_of(judged: Mapping[str, int]) -> list[int]:
+    """Return the grades above 0 of one query's judgements (document id → grade), descending."""
+    return sorted((int(grade) for grade in judged.values() if grade > 0), reverse=True)
 
 
 def quality_of_grades(
@@ -231,6 +238,8 @@ def _check_measure(name: str, k: int) -> str:
     measure = _parse(name)
     written = str(measure)
     cutoff = measure.params.get("cutoff")
+    if isinstance(cutoff, int) and cutoff < 1:  # trec_eval would end the process
+        raise SettingsError(f"measure {written} looks at no document; its cut-off is at least 1")
     if isinstance(cutoff, int) and cutoff > k:
         raise SettingsError(
             f"measure {written} looks at {cutoff} documents, {k} are kept; set k: {cutoff}"

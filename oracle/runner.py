@@ -21,7 +21,7 @@ from oracle.plan import OracleJob, Unit, digest_of, index_source, job_digest, pl
 from oracle.quality import measure_names
 from oracle.settings import OracleSettings
 from oracle.split import split_queries
-from oracle.tables import GRADE, damage_of
+from oracle.tables import GRADE, RELEVANT_GRADES, damage_of
 from oracle.work import OpenArms, run_unit
 
 _log = logging.getLogger(__name__)
@@ -123,8 +123,9 @@ def is_complete(job: OracleJob) -> bool:
         named = "".join(f"\n  {path}: {damage}" for path, damage in damaged.items())
         _log.warning("complete labels have damaged files; writing the labels again:%s", named)
         return False
-    if GRADE not in pq.read_schema(folder / "runs.parquet").names:
-        return False  # written before there were grades; every unit of work is done
+    for name, column in (("runs", GRADE), ("queries", RELEVANT_GRADES)):
+        if column not in pq.read_schema(folder / f"{name}.parquet").names:
+            return False  # written before there were grades; every unit of work is done
     for dataset in job.datasets:
         for arm in job.arms_of(dataset.name):
             source = index_source(job, dataset.name, arm)

@@ -34,6 +34,9 @@ RUN_SCHEMA = pa.schema(
 )
 GRADE = "grade"
 """Of ``runs.parquet``; rankings of before 0.2 don't have it."""
+RELEVANT_GRADES = "relevant_grades"
+RELEVANT_FIELD = pa.field(RELEVANT_GRADES, pa.list_(pa.int32()))
+"""Of ``queries.parquet``; labels of before 0.2, and those imported from tables, don't have it."""
 SAMPLE_SCHEMA = pa.schema(
     [
         ("dataset", pa.string()),

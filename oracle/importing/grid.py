@@ -40,6 +40,9 @@ class QueryRows:
     """None: the table has no splits."""
     rows: NDArray[np.int64]
     """(Q,) row that introduces the query."""
+    relevant_grades: ObjectArray | None = None
+    """(Q,) lists of the grades above 0 of all judged documents, descending; None: the source has no
+    judgements."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -84,6 +87,7 @@ class Grid:
                 None if queries.texts is None else queries.texts[kept],
                 None if queries.splits is None else queries.splits[kept],
                 queries.rows[kept],
+                None if queries.relevant_grades is None else queries.relevant_grades[kept],
             ),
             quality={name: cut(numbers) for name, numbers in self.quality.items()},
             latency_ms=cut(self.latency_ms),

@@ -23,7 +23,7 @@ from oracle.importing.problems import Problems, refuse
 from oracle.importing.sources import open_table
 from oracle.importing.tables import check_options
 from oracle.importing.write import Imported, ImportOptions, write_grid
-from oracle.quality import measure_names, query_quality
+from oracle.quality import measure_names, query_quality, relevant_grades_of
 from oracle.tables import RUN_SCHEMA
 
 _EMPTY = Ranking((), ())
@@ -43,7 +43,7 @@ class TrecSource:
     """Texts: ``queries.jsonl`` of BEIR, or lines of id, tab, text; a router is trained on them."""
     measures: tuple[str, ...] = ("nDCG@5", "RR@5", "R@5")
     k: int = 20
-    """Documents kept of each ranking."""
+    """Documents kept of each ranking; measures without a cut-off look at these."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def import_trec(
             told = f"{len(strangers)} queries, e.g. {strangers[0]}"
             problems.add("unknown_query", f"run of {arm}", None, told)
     quality = _quality(qrels, runs, arms, [name for name in names if name in judged], measures)
-    grid = _grid(source, names, arms, quality, found, options, problems)
+    grid = _grid(source, qrels, arms, quality, found, options, problems)
     _check_timed(grid, names, problems)
     grid_columns = {"query_id": "query id", "text": "query text"}
     check_queries(grid.queries, grid_columns, problems)
@@ -101,7 +101,7 @@ def import_trec(
         options,
         "trec",
         files,
-        _runs(options.dataset or source.qrels.stem, runs, qrels, sorted(kept), source.k),
+        _runs(options.dataset or source.qrels.stem, runs, qrels, sorted(kept)),
     )
 
 
@@ -116,7 +116,10 @@ def _read(source: TrecSource) -> tuple[Qrels, dict[str, dict[str, Ranking]]]:
         faults.append(str(error))
     for arm, path in source.runs.items():
         try:
-            runs[arm] = read_run(path)
+            runs[arm] = {
+                query_id: Ranking(found.doc_ids[: source.k], found.scores[: source.k])
+                for query_id, found in read_run(path).items()
+            }
         except CorpusError as error:
             faults.append(str(error))
     if faults:
@@ -202,13 +205,14 @@ def _quality(
 
 def _grid(
     source: TrecSource,
-    names: Sequence[str],
+    qrels: Qrels,
     arms: Sequence[str],
     quality: Mapping[str, Mapping[str, Mapping[str, float]]],
     found: _Latencies,
     options: ImportOptions,
     problems: Problems,
 ) -> Grid:
+    names = list(qrels)
     shape = (len(names), len(arms))
     numbers: dict[str, Numbers] = {}
     failed = np.isin(found.status, ("error", "timeout"))
@@ -229,6 +233,9 @@ def _grid(
             texts=texts,
             splits=None,
             rows=order,
+            relevant_grades=np.fromiter(
+                (relevant_grades_of(qrels[name]) for name in names), dtype=object
+            ),
         ),
         arms=tuple(arms),
         quality=numbers,
@@ -269,7 +276,6 @@ def _runs(
     runs: Mapping[str, Mapping[str, Ranking]],
     qrels: Qrels,
     names: Sequence[str],
-    k: int,
 ) -> pa.Table:
     """``runs.parquet``: by query id, arm, rank."""
     rows = [
@@ -277,7 +283,7 @@ def _runs(
         for name in names
         for arm, run in runs.items()
         for rank, (doc_id, score) in enumerate(
-            zip(run.get(name, _EMPTY).doc_ids[:k], run.get(name, _EMPTY).scores[:k], strict=True), 1
+            zip(run.get(name, _EMPTY).doc_ids, run.get(name, _EMPTY).scores, strict=True), 1
         )
     ]
     columns = list(zip(*rows, strict=True)) or [()] * len(RUN_SCHEMA.names)

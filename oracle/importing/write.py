@@ -22,7 +22,14 @@ from oracle.plan import digest_of
 from oracle.release.checksums import sha256_of
 from oracle.settings import OracleSettings
 from oracle.split import split_grouped
-from oracle.tables import QUERY_SCHEMA, column, label_schema, write_table
+from oracle.tables import (
+    QUERY_SCHEMA,
+    RELEVANT_FIELD,
+    RELEVANT_GRADES,
+    column,
+    label_schema,
+    write_table,
+)
 
 DROPPED = "dropped.csv"
 
@@ -202,7 +209,10 @@ def _queries(grid: Grid, splits: NDArray[np.object_]) -> pa.Table:
     }
     if queries.texts is not None:
         columns["text"] = queries.texts.tolist()
-    return pa.table(columns, schema=pa.schema([QUERY_SCHEMA.field(name) for name in columns]))
+    if queries.relevant_grades is not None:
+        columns[RELEVANT_GRADES] = queries.relevant_grades.tolist()
+    known = pa.schema([*QUERY_SCHEMA, RELEVANT_FIELD])
+    return pa.table(columns, schema=pa.schema([known.field(name) for name in columns]))
 
 
 def _manifest(

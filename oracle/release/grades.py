@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,28 +17,34 @@ from oracle.release.faults import Fault, row_fault
 from oracle.tables import GRADE
 
 _FILE = "runs.parquet"
-_LOWEST, _HIGHEST = -100, 1000
+LOWEST, HIGHEST = -100, 1000
 _RANKING = ("dataset", "query_id", "arm")
 _PLAIN_NDCG = re.compile(r"nDCG@([1-9]\d{0,8})")
 """Variants with parameters give other gains, or look at other documents."""
 
 
-def grade_faults(runs: pa.Table, labels: pa.Table | None, measures: Sequence[str]) -> list[Fault]:
+def grade_faults(
+    runs: pa.Table,
+    labels: pa.Table | None,
+    measures: Sequence[str],
+    relevant: Mapping[str, Any] = MappingProxyType({}),
+) -> list[Fault]:
     """Return every fault in the grades of ``runs``, whose keys are not null.
 
-    Without ``labels`` grades aren't compared with nDCG.
+    Without ``labels`` grades aren't compared with nDCG, nor are those of the queries of
+    ``relevant`` (keys by ``oracle.release.columns.keys``), whose quality can be computed.
     """
     grades = numbers(runs, GRADE)
-    outside = (grades < _LOWEST) | (grades > _HIGHEST)  # never true of NaN, which is null here
+    outside = (grades < LOWEST) | (grades > HIGHEST)  # never true of NaN, which is null here
     faults = row_fault(
         _FILE,
         outside,
-        f"grade lies outside [{_LOWEST}, {_HIGHEST}]",
+        f"grade lies outside [{LOWEST}, {HIGHEST}]",
         row_describer(runs, (*_RANKING, "rank", GRADE)),
     )
     faults += _torn_grades(runs, grades)
     if labels is not None:
-        faults += _unlike_ndcg(runs, grades, labels, measures)
+        faults += _unlike_ndcg(runs, grades, labels, measures, relevant)
     return faults
 
 
@@ -59,7 +67,11 @@ def _torn_grades(runs: pa.Table, grades: NDArray[np.float64]) -> list[Fault]:
 
 
 def _unlike_ndcg(
-    runs: pa.Table, grades: NDArray[np.float64], labels: pa.Table, measures: Sequence[str]
+    runs: pa.Table,
+    grades: NDArray[np.float64],
+    labels: pa.Table,
+    measures: Sequence[str],
+    relevant: Mapping[str, Any],
 ) -> list[Fault]:
     """Rankings whose nDCG@k is 0 and shouldn't be, or should be and isn't.
 
@@ -75,6 +87,7 @@ def _unlike_ndcg(
     usable &= ~repeated(runs, (*_RANKING, "rank"))
     place = pc.fill_null(places, 0).to_numpy().astype(np.intp)  # row of the labels
     ran = texts(labels, "status") == "ok"
+    ran &= np.array([key not in relevant for key in keys(labels).to_pylist()], dtype=bool)
     describe = row_describer(runs, _RANKING)
 
     def count(rows: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from arms.records import Status
 from oracle.release.layout import FORMAT_VERSION, SUMMARIES, description_of
+from oracle.tables import RELEVANT_GRADES
 
 SPLITS = ("train", "val", "test")
 STATUSES: tuple[str, ...] = get_args(Status)
@@ -84,6 +85,9 @@ def _column(
     arms = list(pipelines)
     if name == "ties":
         return {**described, "type": "array", "items": {"enum": arms}}
+    if name == RELEVANT_GRADES:
+        grade = {"type": "integer", "minimum": 1}
+        return {**described, "type": ["array", "null"], "items": grade}
     if name in ("arm", "best_arm"):
         return {**described, "enum": arms + [None] * (name == "best_arm")}
     choices = {"status": list(STATUSES), "split": list(SPLITS), "arm_set": ["router", "pipelines"]}

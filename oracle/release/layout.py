@@ -17,6 +17,7 @@ from oracle.tables import (
     GRADE,
     PAGE_FIELDS,
     QUERY_SCHEMA,
+    RELEVANT_FIELD,
     RUN_SCHEMA,
     SAMPLE_SCHEMA,
     label_schema,
@@ -65,6 +66,9 @@ DESCRIPTIONS = {
     "visual_density": "share of the relevant pages' area under images, tables and charts, in "
     "[0, 1]; null where unknown; gold information",
     "page_kind": "kind of the relevant pages; empty where unknown; gold information",
+    "relevant_grades": "grades above 0 of all documents judged for the query, whether an arm found "
+    "them or not, descending; null where unknown; gold information. With `grade` of runs they give "
+    "the quality of any ranking of the documents seen",
     "rank": "place in the ranking, from 1",
     "doc_id": "document of the collection",
     "score": "the arm's own score of the document",
@@ -86,16 +90,23 @@ def description_of(column: str) -> str:
 
 
 def table_schemas(
-    measures: Sequence[str], with_text: bool, with_pages: bool, with_grades: bool
+    measures: Sequence[str],
+    with_text: bool,
+    with_pages: bool,
+    with_grades: bool,
+    with_relevant_grades: bool,
 ) -> dict[str, pa.Schema]:
     """Return the Arrow schema of every table of a release, columns in order.
 
     ``with_pages``: whether the labels say what the relevant pages are like; ``with_grades``:
-    whether rankings say how each document was judged.
+    whether rankings say how each document was judged; ``with_relevant_grades``: whether queries say
+    how all their documents were.
     """
     queries = QUERY_SCHEMA if with_text else QUERY_SCHEMA.remove(QUERY_SCHEMA.names.index("text"))
     if with_pages:
         queries = pa.schema([*queries, *PAGE_FIELDS])
+    if with_relevant_grades:
+        queries = queries.append(RELEVANT_FIELD)
     runs = RUN_SCHEMA if with_grades else RUN_SCHEMA.remove(RUN_SCHEMA.names.index(GRADE))
     return {
         "labels": label_schema(measures),

@@ -11,17 +11,28 @@ from numpy.typing import NDArray
 
 from oracle.release.columns import keys, numbers, repeated, row_describer, texts
 from oracle.release.faults import Fault, row_fault
+from oracle.release.graded_quality import (
+    quality_faults,
+    relevant_grade_faults,
+    sound_relevant_grades,
+)
 from oracle.release.grades import grade_faults
 from oracle.release.json_schema import RAN, SPLITS, STATUSES
-from oracle.tables import GRADE
+from oracle.tables import GRADE, RELEVANT_GRADES
 
 BoolArray = NDArray[np.bool_]
 
 
 def value_faults(
-    tables: Mapping[str, pa.Table], pipelines: Sequence[str], measures: Sequence[str]
+    tables: Mapping[str, pa.Table],
+    pipelines: Sequence[str],
+    measures: Sequence[str],
+    whole_runs: bool = True,
 ) -> list[Fault]:
-    """Return every fault in the values of ``tables``, which have the columns they should have."""
+    """Return every fault in the values of ``tables``, which have the columns they should have.
+
+    ``whole_runs``: no ranking was cut after its quality was computed.
+    """
     faults: list[Fault] = []
     for name, table in tables.items():
         faults += _null_keys(name, table)
@@ -38,8 +49,17 @@ def value_faults(
     for name in ("best_arms", "runs", "latency_samples"):
         if name in tables:
             faults += _side_table_faults(name, tables[name], pipelines, queries)
+    relevant = None
+    if queries is not None and RELEVANT_GRADES in queries.column_names:
+        faults += relevant_grade_faults(queries)
+        relevant = sound_relevant_grades(queries)
     if "runs" in tables and GRADE in tables["runs"].column_names:
-        faults += grade_faults(tables["runs"], tables.get("labels"), measures)
+        graded = (tables["runs"], tables.get("labels"), measures)
+        faults += grade_faults(*graded, relevant or {})
+        if relevant is not None and "labels" in tables:
+            faults += quality_faults(
+                tables["runs"], tables["labels"], measures, relevant, whole_runs
+            )
     return faults
 
 

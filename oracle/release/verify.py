@@ -34,6 +34,7 @@ from oracle.release.layout import (
     table_schemas,
 )
 from oracle.release.values import value_faults
+from oracle.tables import RELEVANT_GRADES
 
 _TEXT_FILES = (CARD, CHECKSUMS, EXAMPLE, MANIFEST, SCHEMA)
 _REQUIRED = (*_TEXT_FILES, *(f"{table}.parquet" for table in REQUIRED_TABLES))
@@ -245,6 +246,7 @@ def _content_faults(folder: Path, sound: set[str], manifest: Mapping[str, Any]) 
         with_text=release.get("text") == "keep",
         with_pages=release.get("pages") is True,
         with_grades=release.get("grades") is True,
+        with_relevant_grades=release.get(RELEVANT_GRADES) is True,
     )
     faults: list[Fault] = []
     tables: dict[str, pa.Table] = {}
@@ -262,7 +264,9 @@ def _content_faults(folder: Path, sound: set[str], manifest: Mapping[str, Any]) 
         faults += _schema_file_faults(
             folder / SCHEMA, release_json_schema(there, pipelines, measures)
         )
-    return faults + value_faults(tables, pipelines, measures)
+    withheld = manifest.get("withheld")
+    cut = isinstance(withheld, list) and any(str(one).startswith("runs") for one in withheld)
+    return faults + value_faults(tables, pipelines, measures, whole_runs=not cut)
 
 
 def _read_table(path: Path, expected: pa.Schema) -> tuple[pa.Table | None, list[Fault]]:

@@ -32,7 +32,7 @@ from oracle.release.licences import Licence
 from oracle.release.statistics import arm_statistics, dataset_statistics
 from oracle.release.verify import verify_release
 from oracle.settings import OracleSettings
-from oracle.tables import GRADE, PAGE_FIELDS, write_table
+from oracle.tables import GRADE, PAGE_FIELDS, RELEVANT_GRADES, write_table
 from oracle.withhold import OPAQUE_GROUPS, withhold_texts, without_paths
 
 
@@ -79,11 +79,18 @@ def release_labels(
     tables = _tables(labels_folder, labels, text, lams, with_runs)
     with_pages = all(field.name in tables["queries"].column_names for field in PAGE_FIELDS)
     with_grades = "runs" in tables and GRADE in tables["runs"].column_names
-    known = table_schemas(tuple(labels.quality), text == "keep", with_pages, with_grades)
+    with_relevant = RELEVANT_GRADES in tables["queries"].column_names
+    known = table_schemas(
+        tuple(labels.quality), text == "keep", with_pages, with_grades, with_relevant
+    )
     schemas = {table: schema for table, schema in known.items() if table in tables}
     rows = {table: len(content) for table, content in tables.items()}
     manifest = _manifest(labels, text, licence, rows, with_runs)
-    manifest["release"] |= {"pages": with_pages, "grades": with_grades}
+    manifest["release"] |= {
+        "pages": with_pages,
+        "grades": with_grades,
+        RELEVANT_GRADES: with_relevant,
+    }
     with atomic_folder(target) as folder:
         for table, content in tables.items():
             write_table(

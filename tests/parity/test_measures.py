@@ -117,9 +117,12 @@ def test_names_are_written_as_ir_measures_writes_them():
 
 def test_every_unusable_measure_is_named_at_once():
     with pytest.raises(SettingsError) as caught:
-        measure_names(("nDCG@50", "foo@5", "NumRet", "RR@5", "MRR@5", "RBP", "", "nDCG@x"), k=20)
+        measure_names(
+            ("nDCG@50", "P@0", "foo@5", "NumRet", "RR@5", "MRR@5", "RBP", "", "nDCG@x"), k=20
+        )
     message = str(caught.value)
     assert "measure nDCG@50 looks at 50 documents, 20 are kept; set k: 50" in message
+    assert "measure P@0 looks at no document" in message
     assert "knows no measure 'foo@5'" in message
     assert "quality must lie in [0, 1]; NumRet has the value 3" in message
     assert "RR@5 is given twice" in message

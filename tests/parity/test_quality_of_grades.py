@@ -61,7 +61,8 @@ def test_every_kind_of_fault_is_named():
 
 
 def test_measures_that_tell_unjudged_from_not_relevant_are_refused():
-    refused = ("Judged@5", "Bpref", "P(judged_only=True)@5", "R(rel=0)@5", "nDCG(gains={0:1})@5")
+    refused = ("Judged@5", "Bpref", "P(judged_only=True)@5", "R(rel=0)@5", "nDCG(gains={0:1})@5",
+               "P(rel='x')@5", "nDCG(gains=5)@5")  # fmt: skip
     assert not any(map(follows_from_grades, refused))
     assert all(map(follows_from_grades, (*MEASURES, "nDCG(gains={1:3})@5")))
     with pytest.raises(SettingsError, match=r"Judged@5, Bpref.*known are AP, P, R, RR"):
