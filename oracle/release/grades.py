@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +25,12 @@ def grade_faults(
     runs: pa.Table,
     labels: pa.Table | None,
     measures: Sequence[str],
-    relevant: Mapping[str, Any] = MappingProxyType({}),
+    computed: Collection[str] = (),
 ) -> list[Fault]:
     """Return every fault in the grades of ``runs``, whose keys are not null.
 
     Without ``labels`` grades aren't compared with nDCG, nor are those of the queries of
-    ``relevant`` (keys by ``oracle.release.columns.keys``), whose quality can be computed.
+    ``computed`` (``oracle.release.columns.keys``): ``graded_quality`` checks all their measures.
     """
     grades = numbers(runs, GRADE)
     outside = (grades < LOWEST) | (grades > HIGHEST)  # never true of NaN, which is null here
@@ -44,7 +42,7 @@ def grade_faults(
     )
     faults += _torn_grades(runs, grades)
     if labels is not None:
-        faults += _unlike_ndcg(runs, grades, labels, measures, relevant)
+        faults += _unlike_ndcg(runs, grades, labels, measures, computed)
     return faults
 
 
@@ -71,7 +69,7 @@ def _unlike_ndcg(
     grades: NDArray[np.float64],
     labels: pa.Table,
     measures: Sequence[str],
-    relevant: Mapping[str, Any],
+    computed: Collection[str],
 ) -> list[Fault]:
     """Rankings whose nDCG@k is 0 and shouldn't be, or should be and isn't.
 
@@ -87,7 +85,7 @@ def _unlike_ndcg(
     usable &= ~repeated(runs, (*_RANKING, "rank"))
     place = pc.fill_null(places, 0).to_numpy().astype(np.intp)  # row of the labels
     ran = texts(labels, "status") == "ok"
-    ran &= np.array([key not in relevant for key in keys(labels).to_pylist()], dtype=bool)
+    ran &= np.array([key not in computed for key in keys(labels).to_pylist()], dtype=bool)
     describe = row_describer(runs, _RANKING)
 
     def count(rows: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -54,8 +54,7 @@ def value_faults(
         faults += relevant_grade_faults(queries)
         relevant = sound_relevant_grades(queries)
     if "runs" in tables and GRADE in tables["runs"].column_names:
-        graded = (tables["runs"], tables.get("labels"), measures)
-        faults += grade_faults(*graded, relevant or {})
+        faults += grade_faults(tables["runs"], tables.get("labels"), measures, relevant or ())
         if relevant is not None and "labels" in tables:
             faults += quality_faults(
                 tables["runs"], tables["labels"], measures, relevant, whole_runs
