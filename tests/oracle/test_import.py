@@ -487,7 +487,24 @@ def test_trec_runs_come_in(trec, tmp_path):
         "grade": 1,
     }  # fmt: skip
     assert [one["grade"] for one in runs] == [1, 0, 0, 0, 1, 1, 1]
+    assert labels.relevant_grades.tolist() == [(1,), (1,), (1,)]
     assert dropped(tmp_path / "labels") == [("4", "", "unjudged")]
+
+
+def test_measures_look_at_the_documents_that_are_kept(trec, tmp_path):
+    trec.qrels.write_text("q1 0 d1 1\nq1 0 d2 2\nq2 0 d2 1\nq3 0 d9 1\nq3 0 d5 -1\n")
+    trec.latencies.write_text(
+        "\n".join(one for one in trec.latencies.read_text().splitlines() if "q4" not in one)
+    )
+    trec.runs["b"].write_text(trec.runs["b"].read_text().replace("q4 Q0 d1 1 1 t\n", ""))
+    for k, quality in ((2, [1.0, 0.5]), (1, [0.5, 0.0])):
+        target, out = tmp_path / f"labels {k}", tmp_path / f"out {k}"
+        import_trec(replace(trec, measures=("AP",), k=k), target, STRICT)
+        labels = read_labels(target)
+        assert labels.quality["AP"][:2, 0].tolist() == quality
+        assert labels.relevant_grades.tolist() == [(2, 1), (1,), (1,)]
+        release_labels(target, out, parse_licence("mit", None))
+        assert verify_release(out) == []
 
 
 def test_problems_of_trec_files_come_together(trec, tmp_path):

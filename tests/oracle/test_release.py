@@ -615,7 +615,8 @@ print(queries.num_rows, queries.column_names)
     assert run.stdout.splitlines() == [
         "44310 ['dataset', 'query_id', 'split', 'arm', 'status', 'nDCG@5']",
         "['full'] 44310 ['labels', 'queries', 'best_arms', 'runs']",
-        "6330 ['dataset', 'query_id', 'split', 'text_group', 'visual_density', 'page_kind']",
+        "6330 ['dataset', 'query_id', 'split', 'text_group', 'visual_density', 'page_kind', "
+        "'relevant_grades']",
     ]
     shown = subprocess.run(
         [sys.executable, "example.py"], cwd=target, capture_output=True, text=True, env=offline

@@ -239,8 +239,7 @@ def test_an_arm_that_fails_while_timed_has_a_ranking_and_no_quality(suite, folde
 
 def test_grades_tell_the_quality_and_come_without_ranking_again(suite, folders, monkeypatch):
     oracle(suite, folders)
-    path = folders[1] / "runs.parquet"
-    runs, whole = pq.read_table(path), path.read_bytes()
+    runs = pq.read_table(folders[1] / "runs.parquet")
     qrels = {one.name: one.qrels for one in suite}
     gain = {}
     for row in runs.to_pylist():
@@ -255,10 +254,14 @@ def test_grades_tell_the_quality_and_come_without_ranking_again(suite, folders, 
             ideal = sum(grade / np.log2(2 + place) for place, grade in enumerate(grades))
             found = gain[row["dataset"], row["query_id"], row["arm"]]
             assert row["nDCG@5"] == pytest.approx(found / ideal)
-    pq.write_table(runs.drop_columns(["grade"]), path)  # as before there were grades
     monkeypatch.setattr(runner, "run_unit", None)
-    assert oracle(suite, folders)
-    assert path.read_bytes() == whole
+    for name, column in (("runs", "grade"), ("queries", "relevant_grades")):
+        path = folders[1] / f"{name}.parquet"
+        whole = path.read_bytes()
+        # as before there were grades
+        pq.write_table(pq.read_table(path).drop_columns([column]), path)
+        assert oracle(suite, folders)
+        assert path.read_bytes() == whole
     assert not oracle(suite, folders)
 
 
