@@ -52,6 +52,7 @@ def verify_release(folder: Path) -> list[Fault]:
 
     Raises:
         LabelsError: ``folder`` is no folder.
+        MissingExtraError: queries have relevant grades, and ir-measures isn't installed.
     """
     if not folder.is_dir():
         raise LabelsError(f"{folder} is no folder; give the folder of a release")
