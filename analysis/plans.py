@@ -11,7 +11,7 @@ from router.policy import Plan
 def parse_plan(text: str, pipelines: Sequence[str]) -> Plan:
     """Return the plan that ``str(plan)`` wrote: one arm, or several joined by a mark.
 
-    ``a>b`` is a cascade, ``a+b`` fused, ``a&b`` merged. An arm whose own name holds such a mark is
+    ``a>b`` is a cascade, ``a+b`` fused, ``a&b`` (or ``a&``) merged. An arm whose own name holds such a mark is
     recognised as one arm first.
 
     Raises:
@@ -19,6 +19,8 @@ def parse_plan(text: str, pipelines: Sequence[str]) -> Plan:
     """
     if text in pipelines:
         return Plan((text,))
+    if text.endswith("&") and text[:-1] in pipelines:
+        return Plan((text[:-1],), "merge")
     for mark, combine in ((">", "cascade"), ("+", "fuse"), ("&", "merge")):
         arms = tuple(text.split(mark))
         if len(arms) > 1 and all(arm in pipelines for arm in arms):

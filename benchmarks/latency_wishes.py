@@ -28,7 +28,7 @@ from router import Router  # noqa: E402
 from router.artifact import policy_folder  # noqa: E402
 from router.policies import load_policy  # noqa: E402
 from router.wishes import lam_for_latency  # noqa: E402
-from training.calibrate_router import open_held_out  # noqa: E402
+from training.calibrate_router import open_held_out, overheads_ms  # noqa: E402
 from training.calibrating import bootstrap_mean, realised_by  # noqa: E402
 from training.labels_hash import labels_hash  # noqa: E402
 
@@ -49,7 +49,9 @@ def measure(router_folder: Path, labels_folder: Path, policy_name: str | None) -
         raise SystemExit(f"{router_folder} was calibrated on other labels than {labels_folder}")
     policy = load_policy(policy_folder(router_folder, name))
     held_out, known = open_held_out(policy, labels_folder, "test")
-    realised = realised_by(policy, held_out, record.overhead_ms.get(name, 0.0), known)
+    realised = realised_by(
+        policy, held_out, overheads_ms(record, policy, held_out.action, known), known
+    )
     rows = []
     for wish in wishes_of(router, name):
         point = lam_for_latency(record.calibration[name], wish)

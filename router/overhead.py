@@ -14,7 +14,7 @@ from router.policy import Known, Policy, Probed
 def measure_overheads(
     policies: Mapping[str, Policy],
     queries: Sequence[str],
-    lam: float,
+    lam: float | Mapping[str, float],
     repeats: int = 3,
     warm_up: int = 5,
     probed: Mapping[str, Probed | None] | None = None,
@@ -24,14 +24,15 @@ def measure_overheads(
 
     ``warm_up`` queries are decided first and not counted. Each repeat walks all queries, and the
     policies take turns in random order at every query, so that drift hits them alike. A policy
-    without a model for ``lam`` answers at its nearest. ``probed``: policy → one ranking per query
-    of each probe; running the probes is not the policy's own time.
+    without a model for ``lam`` (one for all, or one each) answers at its nearest. ``probed``:
+    policy → one ranking per query of each probe; running the probes is not the policy's own time.
     """
     if repeats < 1:
         raise ValueError(f"repeats must be at least 1, got {repeats}")
     if not queries:
         return {name: np.zeros(0) for name in policies}
-    lams = {name: policy.nearest_lam(lam) for name, policy in policies.items()}
+    wanted = lam if isinstance(lam, Mapping) else dict.fromkeys(policies, lam)
+    lams = {name: policy.nearest_lam(wanted[name]) for name, policy in policies.items()}
     found = {name: _by_query((probed or {}).get(name), len(queries)) for name in policies}
     for name, policy in policies.items():
         policy.prepare(lams[name])

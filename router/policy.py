@@ -40,7 +40,8 @@ class Known:
 NOTHING = Known()
 
 
-_MARKS = {"single": "", "fuse": "+", "cascade": ">", "merge": "&"}
+Combine = Literal["single", "fuse", "cascade", "merge"]
+_MARKS: dict[Combine, str] = {"single": "", "fuse": "+", "cascade": ">", "merge": "&"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Plan:
     """
 
     arms: tuple[str, ...]
-    combine: Literal["single", "fuse", "cascade", "merge"] = "single"
+    combine: Combine = "single"
 
     @property
     def answering_arm(self) -> str:
@@ -62,8 +63,12 @@ class Plan:
         return self.arms[0] if self.combine == "fuse" else self.arms[-1]
 
     def __str__(self) -> str:
-        """As ``decisions.parquet`` has it: arms joined by ``+`` (fuse), ``>`` or ``&`` (merge)."""
-        return _MARKS[self.combine].join(self.arms)
+        """As ``decisions.parquet`` has it: arms joined by ``+`` (fuse), ``>`` or ``&`` (merge).
+
+        One arm whose documents are merged with none, only ranked anew, is ``a&``.
+        """
+        written = _MARKS[self.combine].join(self.arms)
+        return f"{written}&" if self.combine == "merge" and len(self.arms) == 1 else written
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +133,14 @@ class Policy(ABC):
     def probes_at(self, lam: float) -> tuple[str, ...]:
         """Return the probes that are run on every query at ``lam``: all, unless λ decides."""
         return self.probes
+
+    def cost_at(self, lam: float) -> int:
+        """Return a number that is equal for λ at which deciding takes equally long."""
+        return 0
+
+    def lams_of_costs(self) -> dict[int, float]:
+        """Each :meth:`cost_at` there is → a λ where it is met."""
+        return {0: self.nearest_lam(0.0)}
 
     def frozen_encoder(self) -> str | None:
         """Return the revision of the frozen encoder whose query vectors it reads, if it does."""

@@ -122,13 +122,12 @@ def as_lists(
 def probe_features(arms: Sequence[str], lists: Mapping[str, Lists]) -> FloatArray:
     """(n, features) of n rankings of each of ``arms``, in the order of the columns.
 
-    An arm that found nothing has NaN throughout.
+    Those of single rankings stand first, as :func:`all_list_features` gives them. An arm that found
+    nothing has NaN throughout.
     """
+    parts = [all_list_features(arms, lists)]
     with np.errstate(divide="ignore", invalid="ignore"):
         spreads = [_spread(lists[arm].scores) for arm in arms]
-        parts = [
-            list_features(lists[arm], spread) for arm, spread in zip(arms, spreads, strict=True)
-        ]
         for one, other in combinations(range(len(arms)), 2):
             a, b = arms[one], arms[other]
             pair = pair_features(lists[a], lists[b], spreads[one], spreads[other])
@@ -136,9 +135,19 @@ def probe_features(arms: Sequence[str], lists: Mapping[str, Lists]) -> FloatArra
                 np.nan
             )
             parts.append(pair)
-    whole = np.hstack(parts)
-    whole[~np.isfinite(whole)] = np.nan
-    return whole
+    return _finite(np.hstack(parts))
+
+
+def all_list_features(arms: Sequence[str], lists: Mapping[str, Lists]) -> FloatArray:
+    """(n, len(arms) · len(LIST_FEATURES)): each ranking for itself, no pairs."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = [list_features(lists[arm], _spread(lists[arm].scores)) for arm in arms]
+    return _finite(np.hstack(parts))
+
+
+def _finite(features: FloatArray) -> FloatArray:
+    features[~np.isfinite(features)] = np.nan
+    return features
 
 
 @dataclass(frozen=True)

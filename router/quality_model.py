@@ -9,7 +9,13 @@ import numpy as np
 
 from arms.reward import FloatArray
 from router.boosters import Boosters
-from router.probe_features import Lists, probe_feature_names, probe_features
+from router.probe_features import (
+    PAIR_FEATURES,
+    Lists,
+    all_list_features,
+    probe_feature_names,
+    probe_features,
+)
 from router.query_features import SURFACE_FEATURES, surface_features
 from router.query_vectors import QueryVectors
 from router.relevance import RelevanceModel
@@ -56,6 +62,25 @@ def model_features(
     if probes:
         parts.append(probe_features(probes, lists))
     return np.hstack(parts)
+
+
+def query_columns(
+    queries: Sequence[str],
+    components: FloatArray | None,
+    probes: Sequence[str],
+    lists: Mapping[str, Lists],
+) -> FloatArray:
+    """(n, features) :func:`model_features` without what pairs of probes tell."""
+    parts = [surface_features(queries)]
+    if components is not None:
+        parts.append(components)
+    return np.hstack([*parts, all_list_features(probes, lists)])
+
+
+def without_pairs(features: FloatArray, probes: Sequence[str]) -> FloatArray:
+    """(n, features) :func:`query_columns`, cut out of :func:`model_features`."""
+    pairs = len(probes) * (len(probes) - 1) // 2 * len(PAIR_FEATURES)
+    return features[:, : features.shape[1] - pairs]
 
 
 def feature_count(components: int, probes: Sequence[str]) -> int:

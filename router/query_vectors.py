@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,20 @@ from router.policy import Embeddings
 
 _BLOCK_CELLS = 1 << 23
 """Similarities held at a time."""
+
+
+ARRAY_NAMES = ("mean", "components", "neighbours", "relative", "has")
+
+
+def array_shapes(n_arms: int) -> dict[str, tuple[int | None, ...]]:
+    """Return the shapes of :meth:`QueryVectors.arrays`; None is any length."""
+    return {
+        "mean": (None,),
+        "components": (None, None),
+        "neighbours": (None, None),
+        "relative": (None, n_arms),
+        "has": (None, n_arms),
+    }
 
 
 @dataclass(frozen=True)
@@ -35,6 +50,25 @@ class QueryVectors:
     """How many neighbours are asked."""
     temperature: float
     """A neighbour at cosine c has weight ``exp(c / temperature)``."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what a file of weights holds; see :func:`array_shapes`."""
+        return {
+            "mean": self.mean,
+            "components": self.components,
+            "neighbours": self.neighbours.astype(np.float16),
+            "relative": self.relative,
+            "has": self.has,
+        }
+
+    @classmethod
+    def of(
+        cls, arrays: Mapping[str, NDArray[Any]], k: int | str, temperature: float | str
+    ) -> QueryVectors:
+        """Turn what :meth:`arrays` gave back into a record."""
+        held = {name: arrays[name] for name in ARRAY_NAMES}
+        held["neighbours"] = held["neighbours"].astype(np.float32)
+        return cls(**held, k=int(k), temperature=float(temperature))
 
     def project(self, vectors: Embeddings) -> FloatArray:
         """(n, c) principal components."""

@@ -23,7 +23,7 @@ from router.boosters import Boosters
 from router.candidates import Candidates, candidate_columns, candidates
 from router.policies.files import read_arrays, write_arrays
 from router.policy import Embeddings
-from router.probe_features import LIST_FEATURES, PAIR_FEATURES, Lists
+from router.probe_features import LIST_FEATURES, Lists
 from router.query_features import SURFACE_FEATURES
 from router.query_vectors import QueryVectors
 
@@ -36,6 +36,8 @@ PAST_COLUMNS = (
     "queries",
 )
 """Columns of :meth:`Past.columns`, in order."""
+PLAIN_COLUMNS = ("mean_gain", "queries")
+"""Columns of :meth:`Past.plain_columns`, in order."""
 _ARRAYS = ("documents", "starts", "queries", "gains")
 
 
@@ -98,6 +100,30 @@ class Past:
         found[count == 0] = np.nan
         return found
 
+    def plain_columns(
+        self,
+        documents: NDArray[np.int64],
+        rows: NDArray[np.intp],
+        groups: NDArray[np.intp] | None = None,
+    ) -> FloatArray:
+        """(m, len(PLAIN_COLUMNS)): as :meth:`columns`, where no query vector is read.
+
+        Args:
+            documents: (m,) keys.
+            rows: (m,) each candidate's query.
+            groups: (N,) where those are the N training queries: a query's own group tells nothing.
+        """
+        pairs, places = self._pairs(documents)
+        if groups is not None:
+            told = groups[rows[pairs]] != groups[self.queries[places]]
+            pairs, places = pairs[told], places[told]
+        count, m = np.bincount(pairs, minlength=len(documents)), len(documents)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = np.bincount(pairs, self.gains[places].astype(np.float64), m) / count
+        found = np.column_stack([mean, count])
+        found[count == 0] = np.nan
+        return found
+
     def _pairs(self, documents: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """(pairs,) candidate, and (pairs,) place in ``queries``, of everything that is known."""
         place = np.minimum(np.searchsorted(self.documents, documents), len(self.documents) - 1)
@@ -111,58 +137,81 @@ class Past:
 
 @dataclass(frozen=True)
 class RelevanceModel:
-    """Expects each candidate's gain, and from it each probe's nDCG@k."""
+    """Expects each candidate's gain, and from it each probe's nDCG@k; may order them too."""
 
     booster: Boosters
-    """One model, of the gain."""
+    """A model of the gain; where candidates are to be ordered, another whose scores do that."""
     past: Past
     k: int
-    """Of nDCG@k; as many documents of each list are candidates."""
+    """Of nDCG@k."""
+    top: int
+    """How many documents of each list are candidates: at least k."""
+    order_weight: float = 0.0
+    """Of the second model's scores beside the log odds of the gain, see :meth:`order`."""
 
     def expected(
         self,
         probes: Sequence[str],
         lists: Mapping[str, Lists],
-        features: FloatArray,
+        of_query: FloatArray,
         vectors: QueryVectors,
         embeddings: Embeddings,
     ) -> FloatArray:
-        """(n, probes) expected nDCG@k of each probe's list; 0 of an empty one.
+        """(n, probes) expected nDCG@k of each probe's list; see :meth:`expected_of`.
+
+        Arguments as for :meth:`predict`.
+        """
+        asked, predicted = self.predict(probes, lists, of_query, vectors, embeddings)
+        return self.expected_of(probes, lists, asked, predicted[:, 0])
+
+    def expected_of(
+        self,
+        probes: Sequence[str],
+        lists: Mapping[str, Lists],
+        asked: Candidates,
+        gains: FloatArray,
+    ) -> FloatArray:
+        """(n, probes) nDCG@k of each list where (m,) candidates gain this much; 0 of an empty one.
 
         A sum of estimates may lie a little above 1; cut there, lists would tie.
-
-        Args:
-            probes: in the order of the columns.
-            lists: what they found for n queries.
-            features: (n, features) :func:`router.quality_model.model_features`.
-            vectors: of the training queries.
-            embeddings: (n, d) the queries' vectors.
         """
-        asked, gains = self.gains(probes, lists, features, vectors, embeddings)
-        gains = np.append(gains, 0.0)
+        known = np.append(gains, 0.0)
         discounts = 1.0 / np.log2(np.arange(self.k) + 2.0)
         found = [
-            (gains[asked.at(lists[probe].documents[:, : self.k])] * discounts).sum(axis=1)
+            (known[asked.at(lists[probe].documents[:, : self.k])] * discounts).sum(axis=1)
             for probe in probes
         ]
         return np.column_stack(found)
 
-    def gains(
+    def predict(
         self,
         probes: Sequence[str],
         lists: Mapping[str, Lists],
-        features: FloatArray,
-        vectors: QueryVectors,
-        embeddings: Embeddings,
+        of_query: FloatArray,
+        vectors: QueryVectors | None,
+        embeddings: Embeddings | None,
     ) -> tuple[Candidates, FloatArray]:
-        """Return the candidates, and the (m,) share of the ideal gain expected of each.
+        """Return the candidates, and (m, models) what the models say of each.
 
-        Arguments as for :meth:`expected`.
+        Args:
+            probes: in the order of the columns.
+            lists: what they found for n queries.
+            of_query: (n, features) :func:`router.quality_model.query_columns`.
+            vectors: of the training queries; None where no query vector is read.
+            embeddings: (n, d) the queries' vectors; likewise.
         """
-        asked = candidates(probes, lists, self.k)
+        asked = candidates(probes, lists, self.top)
         past = past_columns(self.past, asked, vectors, embeddings)
-        columns = relevance_columns(asked, probes, features, past)
-        return asked, self.booster.predict(columns)[:, 0]
+        return asked, self.booster.predict(relevance_columns(asked, of_query, past))
+
+    def order(self, predicted: FloatArray) -> FloatArray:
+        """(m,) scores that put candidates in order, from (m, 2) of :meth:`predict`.
+
+        Log odds of the gain, which is fitted point by point, and the scores of the model that is
+        trained to rank, added: together they order better than either.
+        """
+        gain = predicted[:, 0].clip(1e-9, 1.0 - 1e-9)
+        return np.asarray(np.log(gain / (1.0 - gain)) + self.order_weight * predicted[:, 1])
 
     def save(self, folder: Path) -> dict[str, Any]:
         """Write arrays and the booster into the new ``folder``; return what :meth:`read` needs."""
@@ -173,6 +222,8 @@ class RelevanceModel:
         return {
             "boosters": self.booster.save(folder),
             "k": self.k,
+            "top": self.top,
+            "order_weight": self.order_weight,
         }
 
     @classmethod
@@ -180,26 +231,29 @@ class RelevanceModel:
         """Read what :meth:`save` wrote; raise ``RouterError`` where it is damaged."""
         arrays = read_arrays(folder / "past.safetensors", dict.fromkeys(_ARRAYS, (None,)))
         booster = Boosters.read(folder, described["boosters"], features)
-        return cls(booster, Past(**arrays), int(described["k"]))
+        numbers = int(described["k"]), int(described["top"]), float(described["order_weight"])
+        return cls(booster, Past(**arrays), *numbers)
 
 
 def past_columns(
     past: Past,
     asked: Candidates,
-    vectors: QueryVectors,
-    embeddings: Embeddings,
+    vectors: QueryVectors | None,
+    embeddings: Embeddings | None,
     groups: NDArray[np.intp] | None = None,
 ) -> FloatArray:
-    """(m, len(PAST_COLUMNS)) of the candidates ``asked``.
+    """(m, len(PAST_COLUMNS)) of the candidates ``asked``; PLAIN_COLUMNS without query vectors.
 
     Args:
         past: of the training queries.
         asked: candidates of n queries.
-        vectors: of the training queries.
-        embeddings: (n, d) the queries' vectors.
+        vectors: of the training queries; None where none is read.
+        embeddings: (n, d) the queries' vectors; likewise.
         groups: (N,) where the n queries are the N training queries themselves: the past of a query
             is without those of its own group.
     """
+    if vectors is None or embeddings is None:
+        return past.plain_columns(asked.documents, asked.rows, groups)
     found = np.zeros((len(asked.rows), len(PAST_COLUMNS)))
     for rows, cosines in vectors.similarities(embeddings):
         if groups is not None:
@@ -214,19 +268,17 @@ def past_columns(
     return found
 
 
-def relevance_columns(
-    asked: Candidates, probes: Sequence[str], features: FloatArray, past: FloatArray
-) -> FloatArray:
+def relevance_columns(asked: Candidates, of_query: FloatArray, past: FloatArray) -> FloatArray:
     """(m, features) what a :class:`RelevanceModel` reads of the candidates ``asked``.
 
-    Of the queries' ``features`` those that tell of pairs of probes, the last, are left out.
+    ``of_query`` (n, features) :func:`router.quality_model.query_columns`, ``past`` as of
+    :func:`past_columns`.
     """
-    n_pairs = len(probes) * (len(probes) - 1) // 2
-    of_query = features[:, : features.shape[1] - n_pairs * len(PAIR_FEATURES)]
     return np.hstack([asked.features, of_query[asked.rows], past])
 
 
-def relevance_count(components: int, probes: Sequence[str]) -> int:
+def relevance_count(components: int, probes: Sequence[str], with_vectors: bool = True) -> int:
     """Columns that a :class:`RelevanceModel` reads."""
     of_query = len(LIST_FEATURES) * len(probes) + len(SURFACE_FEATURES) + components
-    return len(candidate_columns(probes)) + of_query + len(PAST_COLUMNS)
+    past = PAST_COLUMNS if with_vectors else PLAIN_COLUMNS
+    return len(candidate_columns(probes)) + of_query + len(past)

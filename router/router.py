@@ -14,6 +14,7 @@ import numpy as np
 
 from arms.arm import check_query
 from arms.errors import QueryError, RouterError
+from arms.records import Ranking
 from arms.reward import BoolArray, FloatArray, normalised_latency, reward
 from router.artifact import Expected, RouterRecord, policy_folder, read_router
 from router.calibration import CalibratedPoint
@@ -134,7 +135,7 @@ class Router:
                 that can), or the policy was never calibrated.
         """
         wish = Wish(lam, max_latency_ms, max_quality_loss)
-        dataset, allowed = self._at_hand(dataset, self._allowed(arms, wish), policy)
+        dataset, allowed = self._at_hand(dataset, wish, arms, policy)
         return self._choose([query], wish, allowed, policy, dataset)[0][0]
 
     def select_many(
@@ -154,7 +155,7 @@ class Router:
         if isinstance(queries, str):
             raise QueryError("select_many takes a list of queries, got one text; use select")
         wish = Wish(lam, max_latency_ms, max_quality_loss)
-        dataset, allowed = self._at_hand(dataset, self._allowed(arms, wish), policy)
+        dataset, allowed = self._at_hand(dataset, wish, arms, policy)
         return self._choose(list(queries), wish, allowed, policy, dataset)[0]
 
     def search(
@@ -196,10 +197,10 @@ class Router:
         opened = self._opened()
         wish = Wish(lam, max_latency_ms, max_quality_loss)
         dataset, allowed = self._had(dataset, self._allowed(arms, wish))
-        choices, probed = self._choose([query], wish, allowed, policy, dataset, int(k))
+        choices, probed, own = self._choose([query], wish, allowed, policy, dataset, int(k))
         opened.open_all(dataset, choices[0].plan.arms)
         begin = time.perf_counter_ns()
-        ranking = answer(choices[0].plan, query, int(k), opened, dataset, probed)
+        ranking = answer(choices[0].plan, query, int(k), opened, dataset, probed, own[0])
         elapsed_ms = (time.perf_counter_ns() - begin) / 1e6
         return SearchResult(
             choices[0],
@@ -216,8 +217,8 @@ class Router:
         policy: str | None,
         dataset: str | None,
         depth: int = 0,
-    ) -> tuple[list[Choice], Probing]:
-        """Return the choices, and what is at hand for running them.
+    ) -> tuple[list[Choice], Probing, Sequence[Ranking | None]]:
+        """Return the choices, what is at hand for running them, and rankings already made.
 
         ``depth`` is how deep arms will be run, 0 where only probes are.
         """
@@ -227,8 +228,9 @@ class Router:
         for query in queries:
             check_query(query)
         if not queries:
-            return [], Probing()
+            return [], Probing(), ()
         used = chooser.nearest_lam(wanted)
+        probes = chooser.probes_at(used)
         everything = len(allowed) == len(self.arms)
         competes = None if everything else self._mask(allowed)
         known = Known(
@@ -236,16 +238,17 @@ class Router:
             preference=None if competes is None else self._preference(used, chooser.name),
         )
         probed = Probing()
-        alone = bool(chooser.probes) and len(allowed) == 1  # whatever the probes would find
-        if (chooser.probes or depth) and not alone:  # arms run: they may take its query vectors
+        alone = bool(probes) and len(allowed) == 1  # whatever the probes would find
+        if (probes or depth) and not alone:  # arms run: they may take its query vectors
             known = chooser.with_vectors(queries, used, known)
             if chooser.queries is not None and known.embeddings is not None:
                 vectors = chooser.queries.to_share(queries, known.embeddings, chooser.device)
                 probed = replace(probed, vectors=vectors)
-        if chooser.probes and not alone:
+        if probes and not alone:
             dataset = self._probed_dataset(chooser, dataset)
             paused = time.perf_counter_ns()
-            probed = probe(chooser, queries, depth, self._opened(), dataset, probed.vectors)
+            deep = max(depth, chooser.probe_depth)
+            probed = probe(probes, queries, deep, self._opened(), dataset, probed.vectors)
             begin += time.perf_counter_ns() - paused  # probing, opening included, isn't deciding
             known = replace(known, probed=probed.cut(dataset, chooser.probe_depth))
         decided = (
@@ -277,7 +280,7 @@ class Router:
                 rows, decided.plans, predicted, decided.reasons or nothing, strict=True
             )
         ]
-        return choices, probed
+        return choices, probed, decided.rankings or nothing
 
     def _lam_of(self, wish: Wish, chooser: Policy) -> tuple[float, CalibratedPoint | None]:
         """Return λ and, where a wish led to it, what is calibrated there."""
@@ -309,11 +312,16 @@ class Router:
         return dataset, there
 
     def _at_hand(
-        self, dataset: str | None, allowed: tuple[str, ...], policy: str | None
+        self, dataset: str | None, wish: Wish, arms: Sequence[str] | None, policy: str | None
     ) -> tuple[str | None, tuple[str, ...]]:
-        """As :meth:`_had` where an index is at hand and its dataset matters, else as given."""
-        if self._open_arms is None or (dataset is None and not self._policy(policy).probes):
+        """As :meth:`_had` where an index is at hand and its dataset matters, else as allowed."""
+        allowed = self._allowed(arms, wish)
+        if self._open_arms is None:
             return dataset, allowed
+        if dataset is None:
+            chooser = self._policy(policy)
+            if not chooser.probes_at(chooser.nearest_lam(self._lam_of(wish, chooser)[0])):
+                return dataset, allowed
         return self._had(dataset, allowed)
 
     def _opened(self) -> OpenArms:

@@ -10,7 +10,7 @@ from arms.arm import Arm
 from arms.encoders.given_queries import QueryVectors
 from arms.records import Ranking
 from router.opening import OpenArms
-from router.policy import Plan, Policy, Probed
+from router.policy import Plan, Probed
 from router.probe_features import document_name
 
 
@@ -43,29 +43,39 @@ class Probing:
 
 
 def probe(
-    policy: Policy,
+    probes: Sequence[str],
     queries: Sequence[str],
     depth: int,
     opened: OpenArms,
     dataset: str,
     vectors: QueryVectors | None = None,
 ) -> Probing:
-    """Run the policy's probes, to its depth or ``depth`` where that is more.
+    """Run those of ``probes`` that the dataset has, ``depth`` documents deep.
 
     Opening an index for the first time isn't counted in the milliseconds.
     """
-    arms = opened.candidates(dataset, policy.probes)[1]
+    arms = opened.candidates(dataset, probes)[1]
     ready = {arm: opened.arm(dataset, arm) for arm in arms}
     begin = time.perf_counter_ns()
-    deep = max(depth, policy.probe_depth)
-    found = {name: _taking(vectors, arm).rank(list(queries), deep) for name, arm in ready.items()}
+    found = {name: _taking(vectors, arm).rank(list(queries), depth) for name, arm in ready.items()}
     return Probing(found, (time.perf_counter_ns() - begin) / 1e6, vectors)
 
 
 def answer(
-    plan: Plan, query: str, k: int, opened: OpenArms, dataset: str, probed: Probing
+    plan: Plan,
+    query: str,
+    k: int,
+    opened: OpenArms,
+    dataset: str,
+    probed: Probing,
+    own: Ranking | None = None,
 ) -> Ranking:
-    """Return the plan's ranking of at most ``k`` documents, reusing what is at hand."""
+    """Return the plan's ranking of at most ``k`` documents, reusing what is at hand.
+
+    ``own``: the policy's own ranking of what was probed, where the plan merges.
+    """
+    if own is not None:
+        return _merged(own, k, dataset, probed, plan.answering_arm)
     if plan.combine != "fuse":
         return _ranking(plan.answering_arm, query, k, opened, dataset, probed)
     from arms.pipelines.fusion import FusionOptions, reciprocal_rank_fusion
@@ -73,6 +83,28 @@ def answer(
     depth = max(k, FusionOptions.model_fields["depth"].default)
     parts = [_ranking(arm, query, depth, opened, dataset, probed) for arm in plan.arms]
     return reciprocal_rank_fusion(parts, k)
+
+
+def _merged(own: Ranking, k: int, dataset: str, probed: Probing, preferred: str) -> Ranking:
+    """The policy's own ranking by the documents' ids, filled up from the preferred arm's.
+
+    What is filled up with stands below: a policy looks at the first documents of each arm alone.
+    """
+    id_of = {
+        document_name(dataset, one): one
+        for rankings in probed.found.values()
+        for one in rankings[0].doc_ids
+    }
+    ids, scores = [id_of[name] for name in own.doc_ids[:k]], list(own.scores[:k])
+    known = set(ids)
+    further = probed.found[preferred][0].doc_ids if preferred in probed.found else ()
+    for one in further:
+        if len(ids) == k:
+            break
+        if one not in known:
+            ids.append(one)
+            scores.append(scores[-1] - 1.0)
+    return Ranking(tuple(ids), tuple(scores))
 
 
 def _ranking(

@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 
-from arms.reward import FloatArray
 from router.calibration import Calibration
 from router.policy import Policy
 from training.calibrating import HeldOut, calibrate_policy, realised_by
-from training.deciding import already_known, reusable_ms
+from training.deciding import Costs, already_known, reusable_ms
 from training.fitting import Workshop
 
 
 def calibrate_on_validation(
-    shop: Workshop, policy: Policy, overhead_ms: FloatArray, label_hash: str
+    shop: Workshop, policy: Policy, costs: Costs, label_hash: str
 ) -> dict[str, Calibration]:
     """Measure the default policy on the validation queries, so that wishes work out of the box.
 
-    ``overhead_ms`` (Q,): its median is charged. Without validation queries nothing is returned.
+    Of ``costs`` the medians are charged. Without validation queries nothing is returned.
     """
     validation = shop.action.comparable & shop.every.comparable & (shop.action.splits == "val")
     rows = np.flatnonzero(validation)
     if not len(rows):
         return {}
-    median_ms = float(np.median(overhead_ms))
+    overhead_ms = {cost: float(np.median(taken)) for cost, taken in costs.items()}
     held_out = HeldOut(
         "val",
         shop.action.rows(rows),
         shop.every.rows(rows),
         label_hash,
         reusable_ms(shop, policy, rows),
+        shop.runs,
+        rows,
     )
-    realised = realised_by(policy, held_out, median_ms, already_known(shop, policy, rows))
+    realised = realised_by(policy, held_out, overhead_ms, already_known(shop, policy, rows))
     return {
         policy.name: calibrate_policy(
             realised, policy.lams, held_out, shop.settings.lams, seed=shop.settings.seed

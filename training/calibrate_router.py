@@ -56,7 +56,7 @@ def calibrate_router(
         raise RouterError(f"this router has the policies {', '.join(record.policies)}; got {name}")
     policy = load_policy(policy_folder(router_folder, name))
     held_out, known = open_held_out(policy, labels_folder, split, texts)
-    overhead_ms = _overhead_ms(record, policy, held_out.action, known)
+    overhead_ms = overheads_ms(record, policy, held_out.action, known)
     total = len(policy.lams) if policy.lams else POINTS
     with (progress or SilentProgress()).task("calibrating", total=total) as task:
         found = calibrate_policy(
@@ -91,35 +91,49 @@ def open_held_out(
     if policy.queries is not None:
         encoder = policy.queries.load(policy.device)
         reusable = reusable_encode_ms(labels_folder, labels, every, encoder)[rows]
-    held_out = HeldOut(
-        split, action.rows(rows), every.rows(rows), labels_hash(labels_folder), reusable
-    )
-    probed = None
+    runs, probed = RecordedRuns.beside(labels_folder, labels), None
     if policy.probes:
-        runs = RecordedRuns.beside(labels_folder, labels)
         if runs is None:
             raise LabelsError(
                 f"the policy '{policy.name}' looks at what {', '.join(policy.probes)} find, and "
                 "the labels hold no rankings (runs.parquet); give labels with rankings"
             )
         probed = runs.probed(policy.probes, rows, every, policy.probe_depth)
+    held_out = HeldOut(
+        split,
+        action.rows(rows),
+        every.rows(rows),
+        labels_hash(labels_folder),
+        reusable,
+        runs,
+        rows,
+    )
     frozen = policy.frozen_encoder() is not None and len(rows) > 0
     embeddings = policy.embed(held_out.action.texts.tolist(), 0.0) if frozen else None
     known = Known(embeddings=embeddings, probed=probed, competes=held_out.action.competes)
     return held_out, known
 
 
-def _overhead_ms(record: RouterRecord, policy: Policy, table: RoutingTable, known: Known) -> float:
-    """The overhead that training measured, or else the median over some held-out queries."""
+def overheads_ms(
+    record: RouterRecord, policy: Policy, table: RoutingTable, known: Known
+) -> dict[int, float]:
+    """:meth:`Policy.cost_at` → milliseconds of deciding.
+
+    As training measured it, where there is one cost; else medians over some held-out queries.
+    """
+    lams = policy.lams_of_costs()
     recorded = record.overhead_ms.get(policy.name)
-    if recorded is not None or not len(table):
-        return recorded or 0.0
-    probed = known.probed
-    cut = None if probed is None else {arm: one[:_TIMED_QUERIES] for arm, one in probed.items()}
-    timed = measure_overhead(
-        policy,
-        table.texts[:_TIMED_QUERIES].tolist(),
-        policy.lams[0] if policy.lams else 0.0,
-        probed=cut,
-    )
-    return float(np.median(timed))
+    if len(lams) == 1 and recorded is not None:
+        return dict.fromkeys(lams, recorded)
+    if not len(table):
+        return dict.fromkeys(lams, 0.0)
+    found = {}
+    for cost, lam in lams.items():
+        probed = None
+        if known.probed is not None:
+            run = policy.probes_at(lam)
+            probed = {a: one[:_TIMED_QUERIES] for a, one in known.probed.items() if a in run}
+        queries = table.texts[:_TIMED_QUERIES].tolist()
+        timed = measure_overhead(policy, queries, lam, probed=probed)
+        found[cost] = float(np.median(timed))
+    return found

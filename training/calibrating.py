@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +13,10 @@ from arms.progress import Task
 from arms.reward import FloatArray
 from router.calibration import CalibratedPoint, Calibration, Measured
 from router.policy import Known, Policy
+from training.fitting import Rows
+from training.own_rankings import own_quality, primary
 from training.plan_outcomes import PlanOutcomes, plan_outcomes
+from training.probed import RecordedRuns
 from training.table import RoutingTable
 
 RESAMPLES = 1000
@@ -37,15 +40,31 @@ class HeldOut:
     labels_hash: str
     reusable_ms: FloatArray | None = None
     """(Q, P) what arms save by taking the policy's query vectors; None: nothing."""
+    runs: RecordedRuns | None = None
+    """What the arms found, for policies that look at it."""
+    rows: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    """(Q,) which of the labelled queries these are, where ``runs`` is given."""
 
 
-def realised_by(policy: Policy, held_out: HeldOut, overhead_ms: float, known: Known) -> Realised:
-    """Return what ``policy`` comes to at a λ; ``known`` is about those queries."""
+def realised_by(
+    policy: Policy, held_out: HeldOut, overhead_ms: Mapping[int, float], known: Known
+) -> Realised:
+    """Return what ``policy`` comes to at a λ; ``known`` is about those queries.
+
+    ``overhead_ms``: :meth:`Policy.cost_at` → milliseconds of deciding.
+    """
     action = held_out.action
 
     def realised(lam: float) -> PlanOutcomes:
         decided = policy.decide(action.texts.tolist(), lam, known)
-        return plan_outcomes(decided.plans, held_out.every, overhead_ms, held_out.reusable_ms)
+        own = own_quality(held_out.runs, held_out.rows, decided)
+        return plan_outcomes(
+            decided.plans,
+            held_out.every,
+            overhead_ms.get(policy.cost_at(lam), max(overhead_ms.values())),
+            held_out.reusable_ms,
+            primary(held_out.runs, own),
+        )
 
     return realised
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from router.policy import Known, Plan, Policy, Probed
 from training.baselines import Columns, same_mix
 from training.decision_table import DecisionTable
 from training.fitting import BestStatic, Rows, Workshop
+from training.own_rankings import own_quality, primary
 from training.plan_outcomes import latency_of_arms, reused_ms
 from training.table import RoutingTable
 
@@ -38,10 +40,30 @@ class Chosen:
     extra_ms: FloatArray | None
     """(n,) latency beside that of the answering arm: probes and overhead, less encoding that is
     reused. None where a plan fuses arms: of those the labels know no quality."""
+    own_quality: FloatArray | None = None
+    """(n,) of rankings that the policy made itself, NaN where an arm answers; None: one always
+    does."""
+
+    def rows(self, kept: NDArray[Any]) -> Chosen:
+        """Return what was chosen for some of the queries, by index or mask."""
+        extra_ms, own = self.extra_ms, self.own_quality
+        return Chosen(
+            self.columns[kept],
+            None if extra_ms is None else extra_ms[kept],
+            None if own is None else own[kept],
+        )
 
 
-Overheads = Mapping[str, FloatArray]
-"""Policy → (Q,) milliseconds for every labelled query."""
+Costs = Mapping[int, FloatArray]
+"""Of one policy: :meth:`router.policy.Policy.cost_at` → (Q,) milliseconds of each query."""
+Overheads = Mapping[str, Costs]
+"""Policy → what deciding takes it."""
+
+
+def cost_ms(policy: Policy, costs: Costs, lam: float) -> FloatArray:
+    """(Q,) milliseconds that deciding takes at λ; the most where nothing was timed for it."""
+    known = costs.get(policy.cost_at(lam))
+    return max(costs.values(), key=np.median) if known is None else known
 
 
 @dataclass(frozen=True)
@@ -85,6 +107,8 @@ def add_decisions(
             decided = policy.decide(action.texts.tolist(), lam, known)
             columns = answering_columns(decided.plans, action.arms)
             reused = reused_ms(decided.plans, every, reusable)
+            overhead_ms = cost_ms(policy, overheads[name], lam)[rows]
+            own = own_quality(shop.runs, rows, decided)
             decisions.add(
                 name,
                 lam,
@@ -92,15 +116,16 @@ def add_decisions(
                 splits,
                 np.array([str(plan) for plan in decided.plans], dtype=object),
                 decided.probabilities[at, columns],
-                overheads[name][rows],
+                overhead_ms,
                 decided.predicted_quality,
                 reused,
+                own,
             )
             extra_ms = None
             if all(plan.combine != "fuse" or len(plan.arms) == 1 for plan in decided.plans):
                 beside = latency_of_arms(decided.plans, every) - action.latency_ms[at, columns]
-                extra_ms = beside + overheads[name][rows] - reused
-            chosen[name, lam] = Chosen(columns, extra_ms)
+                extra_ms = beside + overhead_ms - reused
+            chosen[name, lam] = Chosen(columns, extra_ms, primary(shop.runs, own))
             if name == ROUTER:
                 drawn = _same_mix_per_split(columns, action, splits, (shop.settings.seed, lam))
                 decisions.add_columns(RANDOM_SAME_MIX, lam, action, splits, *drawn)
@@ -113,11 +138,13 @@ def add_decisions(
     return chosen
 
 
-def measured_overheads(shop: Workshop, policies: Mapping[str, Policy]) -> dict[str, FloatArray]:
-    """Policy → (Q,) milliseconds of deciding each labelled query, alone and warm.
+def measured_overheads(
+    shop: Workshop, policies: Mapping[str, Policy]
+) -> dict[str, dict[int, FloatArray]]:
+    """Policy → its costs: milliseconds of deciding each labelled query, alone and warm.
 
     Timed on test queries (on all queries where there is no test split), evenly spread and at most
-    ``overhead_queries`` of them, the policies taking turns; at the lowest λ: others cost the same.
+    ``overhead_queries`` of them, the policies taking turns; at one λ for each of a policy's costs.
     Every other query gets the median.
     """
     table, wanted = shop.action, shop.settings.overhead_queries
@@ -125,17 +152,26 @@ def measured_overheads(shop: Workshop, policies: Mapping[str, Policy]) -> dict[s
     candidates = candidates if len(candidates) else np.arange(len(table))
     spread = np.linspace(0, len(candidates) - 1, min(wanted, len(candidates)))
     rows = candidates[np.unique(spread.round().astype(np.intp))]
+    parts = {
+        f"{name} {cost}": (name, cost, lam)
+        for name, policy in policies.items()
+        for cost, lam in policy.lams_of_costs().items()
+    }
     timed_ms = measure_overheads(
-        policies,
+        {part: policies[name] for part, (name, _, _) in parts.items()},
         table.texts[rows].tolist(),
-        min(shop.settings.lams),
-        probed={name: _probed(shop, policy, rows) for name, policy in policies.items()},
+        {part: lam for part, (_, _, lam) in parts.items()},
+        probed={
+            part: _probed(shop, policies[name], rows, policies[name].probes_at(lam))
+            for part, (name, _, lam) in parts.items()
+        },
         seed=shop.settings.seed,
     )
-    found = {}
-    for name, taken in timed_ms.items():
-        found[name] = np.full(len(table), np.median(taken))
-        found[name][rows] = taken
+    found: dict[str, dict[int, FloatArray]] = {name: {} for name in policies}
+    for part, (name, cost, _) in parts.items():
+        taken = np.full(len(table), np.median(timed_ms[part]))
+        taken[rows] = timed_ms[part]
+        found[name][cost] = taken
     return found
 
 
@@ -150,7 +186,7 @@ def already_known(shop: Workshop, policy: Policy, rows: Rows) -> Known:
     same = policy.queries is not None and policy.queries.same_as(shop.encoder)
     return Known(
         embeddings=shop.embedded[rows] if same and shop.embedded.shape[1] else None,
-        probed=_probed(shop, policy, rows),
+        probed=_probed(shop, policy, rows, policy.probes),
         competes=shop.action.competes[rows],
     )
 
@@ -162,10 +198,10 @@ def reusable_ms(shop: Workshop, policy: Policy, rows: Rows) -> FloatArray | None
     return shop.reusable_ms[rows] if policy.queries.same_as(shop.encoder) else None
 
 
-def _probed(shop: Workshop, policy: Policy, rows: Rows) -> Probed | None:
-    if not policy.probes or shop.runs is None:
+def _probed(shop: Workshop, policy: Policy, rows: Rows, probes: Sequence[str]) -> Probed | None:
+    if not probes or shop.runs is None:
         return None
-    return shop.runs.probed(policy.probes, rows, shop.every, policy.probe_depth)
+    return shop.runs.probed(probes, rows, shop.every, policy.probe_depth)
 
 
 def _same_mix_per_split(

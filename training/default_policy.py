@@ -14,13 +14,16 @@ from training.deciding import (
     PER_LAM,
     PER_LAM_LORA,
     ROUTER,
+    Costs,
     Fitted,
     Overheads,
     already_known,
+    cost_ms,
     reusable_ms,
 )
 from training.fitting import Rows, Workshop
 from training.learners import LEARNERS, learners_of
+from training.own_rankings import own_quality, primary
 from training.plan_outcomes import plan_outcomes, plan_rewards
 from training.settings import TrainingSettings
 
@@ -98,14 +101,16 @@ def typical_ms(overhead_ms: FloatArray) -> float:
     return 0.0 if median <= 0 else float(10.0 ** (np.floor(np.log10(median)) + 0.5))
 
 
-def validation_reward(shop: Workshop, policy: Policy, rows: Rows, overhead_ms: FloatArray) -> float:
+def validation_reward(shop: Workshop, policy: Policy, rows: Rows, costs: Costs) -> float:
     """Mean reward on ``rows`` over the settings' λ, the typical overhead charged."""
     table, every = shop.action.rows(rows), shop.every.rows(rows)
     known, reusable = already_known(shop, policy, rows), reusable_ms(shop, policy, rows)
-    charged, found = typical_ms(overhead_ms), []
+    found = []
     for lam in shop.settings.lams:
         decided = policy.decide(table.texts.tolist(), lam, known)
-        outcomes = plan_outcomes(decided.plans, every, charged, reusable)
+        charged = typical_ms(cost_ms(policy, costs, lam))
+        own = primary(shop.runs, own_quality(shop.runs, rows, decided))
+        outcomes = plan_outcomes(decided.plans, every, charged, reusable, own)
         found.append(float(plan_rewards(outcomes, table, lam).mean()))
     return float(np.mean(found))
 

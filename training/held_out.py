@@ -15,56 +15,60 @@ from arms.reward import FloatArray
 from router.artifact import Expected
 from router.collapse import collapsed_arm
 from training.baselines import hard_best
+from training.deciding import Chosen
+from training.plan_outcomes import answered_quality
 from training.table import RoutingTable
 
 _ENOUGH_QUERIES = 20
 
 
-def held_out_metrics(
-    table: RoutingTable, chosen: NDArray[np.intp], lam: float, extra_ms: FloatArray | None
-) -> dict[str, Any]:
+def held_out_metrics(table: RoutingTable, chosen: Chosen, lam: float) -> dict[str, Any]:
     """Mean reward, regret, quality and latency over comparable queries, and shares per arm.
 
-    ``chosen`` (Q,) columns of the answering arms; ``extra_ms`` (Q,) what probes and the policy's
-    overhead take beside them, charged as in reports: in full, over the sum of the arms' latencies
-    in the reward. Without it (a policy that fuses arms) only the shares are told.
+    ``chosen`` is about the (Q,) queries of ``table``; its extra milliseconds are charged as in
+    reports: in full, over the sum of the arms' latencies in the reward. Without them (a policy that
+    fuses arms) only the shares are told. A policy that merges counts under the arms that would have
+    answered alone, and the oracle, which picks one arm, may be passed by it.
 
     ``collapsed`` is True where at least 95 % of the queries go to one arm and the oracle over the
-    same arms sends fewer there: the router has stopped choosing. Without a comparable query, only
-    ``queries`` (0) is there.
+    same arms sends fewer there: the router has stopped choosing. A policy that merges hasn't.
+    Without a comparable query, only ``queries`` (0) is there.
     """
+    extra_ms = chosen.extra_ms
     known = table.comparable & (True if extra_ms is None else np.isfinite(extra_ms))
-    counted, picked = table.rows(known), chosen[known]
+    counted, picked = table.rows(known), chosen.rows(known)
     if not len(counted):
         return {"queries": 0}
     oracle = hard_best(counted, lam)
-    shares, oracle_shares = (_shares(columns, len(table.arms)) for columns in (picked, oracle))
-    earned = {} if extra_ms is None else _earned(counted, picked, oracle, lam, extra_ms[known])
+    shares, oracle_shares = (
+        _shares(columns, len(table.arms)) for columns in (picked.columns, oracle)
+    )
+    merges = picked.own_quality is not None and bool(np.isfinite(picked.own_quality).any())
+    one_arm = collapsed_arm(shares.tolist(), oracle_shares.tolist()) is not None
     return {
         "queries": len(counted),
-        **earned,
+        **({} if extra_ms is None else _earned(counted, picked, oracle, lam)),
         "share": dict(zip(table.arms, shares.tolist(), strict=True)),
         "oracle_share": dict(zip(table.arms, oracle_shares.tolist(), strict=True)),
-        "collapsed": collapsed_arm(shares.tolist(), oracle_shares.tolist()) is not None,
+        "collapsed": one_arm and not merges,
     }
 
 
 def _earned(
-    table: RoutingTable,
-    chosen: NDArray[np.intp],
-    oracle: NDArray[np.intp],
-    lam: float,
-    extra_ms: FloatArray,
+    table: RoutingTable, picked: Chosen, oracle: NDArray[np.intp], lam: float
 ) -> dict[str, float]:
+    assert picked.extra_ms is not None
     rewards, rows = table.rewards(lam), np.arange(len(table))
     total_ms = np.where(table.competes, table.latency_ms, 0.0).sum(axis=1)
-    share = np.divide(extra_ms, total_ms, out=np.zeros(len(table)), where=total_ms > 0)
-    got = rewards[rows, chosen] - lam * share
+    share = np.divide(picked.extra_ms, total_ms, out=np.zeros(len(table)), where=total_ms > 0)
+    of_arm = table.quality[rows, picked.columns]
+    quality = answered_quality(of_arm, picked.own_quality)
+    got = rewards[rows, picked.columns] + (1.0 - lam) * (quality - of_arm) - lam * share
     return {
         "reward": float(got.mean()),
         "regret": float((rewards[rows, oracle] - got).mean()),
-        "quality": float(table.quality[rows, chosen].mean()),
-        "latency_ms": float((table.latency_ms[rows, chosen] + extra_ms).mean()),
+        "quality": float(quality.mean()),
+        "latency_ms": float((table.latency_ms[rows, picked.columns] + picked.extra_ms).mean()),
     }
 
 
@@ -106,20 +110,23 @@ def _percent(shares: Sequence[float]) -> str:
     return written[0] if len(set(written)) == 1 else ", ".join(written)
 
 
-def expected_per_arm(table: RoutingTable, chosen: NDArray[np.intp]) -> dict[str, Expected]:
+def expected_per_arm(table: RoutingTable, chosen: Chosen) -> dict[str, Expected]:
     """What to expect of each arm when it is chosen: means over the queries sent to it.
 
     Where fewer than 20 queries were sent to an arm, the means are over all queries that have the
-    arm; where there are none, the arm is left out.
+    arm; where there are none, the arm is left out. The quality is that of the answer, so that of a
+    policy's own ranking where it merges; the latency is the arm's.
     """
     expected = {}
     for column, arm in enumerate(table.arms):
         has_arm = table.comparable & table.competes[:, column]
-        sent = has_arm & (chosen == column)
-        rows = sent if sent.sum() >= _ENOUGH_QUERIES else has_arm
+        sent = has_arm & (chosen.columns == column)
+        enough = sent.sum() >= _ENOUGH_QUERIES
+        rows = sent if enough else has_arm
         if rows.any():
+            own = None if chosen.own_quality is None or not enough else chosen.own_quality[rows]
             expected[arm] = Expected(
-                quality=float(table.quality[rows, column].mean()),
+                quality=float(answered_quality(table.quality[rows, column], own).mean()),
                 latency_ms=float(table.latency_ms[rows, column].mean()),
                 queries=int(rows.sum()),
             )

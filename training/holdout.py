@@ -9,7 +9,7 @@ compare on the same queries.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ class _Reference:
     """What is fitted once, on the fixed split: which policy is the default, what deciding costs."""
 
     default: str
-    overhead_ms: Mapping[str, float]
+    overhead_ms: Mapping[str, Mapping[int, float]]
 
 
 @dataclass(frozen=True)
@@ -133,14 +133,19 @@ def leave_one_dataset_out(
         inside = [_decided(fits, in_folds, fold, reference) for fold in _parts(in_folds)]
         outside = [_decided(fits, by_dataset, fold, reference) for fold in _parts(by_dataset)]
     folder.mkdir(parents=True, exist_ok=True)
-    write_decisions(pa.concat_tables([table for table, _ in inside]), folder / IN_DOMAIN)
-    write_decisions(pa.concat_tables([table for table, _ in outside]), folder / OUT_OF_DOMAIN)
+    write_decisions(_joined(inside), folder / IN_DOMAIN)
+    write_decisions(_joined(outside), folder / OUT_OF_DOMAIN)
     domains = {
         "false_alarm_rate": settings.out_of_domain.false_alarm_rate,
         "datasets": [told for _, told in outside if told],
         "in_domain": [told for _, told in inside if told],
     }
     write_json(folder / DOMAINS, domains)
+
+
+def _joined(parts: Sequence[tuple[pa.Table, Any]]) -> pa.Table:
+    """Where one part merges and another doesn't, the second has no such qualities."""
+    return pa.concat_tables([table for table, _ in parts], promote_options="default")
 
 
 def _check(action: RoutingTable, settings: TrainingSettings) -> None:
@@ -178,7 +183,7 @@ def _reference(fits: _Fits) -> _Reference:
     if path.is_file():
         content = json.loads(path.read_text(encoding="utf-8"))
         shop.task.advance(fits.steps)
-        return _Reference(content["default"], content["overhead_ms"])
+        return _Reference(content["default"], _by_cost(content["overhead_ms"]))
     fitted = fits.fit(rows)
     overheads = measured_overheads(shop, fitted.learned)
     default = choose_default(shop, fitted.learned, rows.validation, overheads)
@@ -186,10 +191,21 @@ def _reference(fits: _Fits) -> _Reference:
     costs = {ROUTER if name == default else name: times for name, times in overheads.items()}
     if GUARDED in fitted.learned:
         costs |= measured_overheads(shop, {GUARDED: fitted.learned[GUARDED]})
-    medians = {name: float(np.median(times)) for name, times in costs.items()}
+    medians = {
+        name: {cost: float(np.median(times)) for cost, times in of_policy.items()}
+        for name, of_policy in costs.items()
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, {"default": default, "overhead_ms": medians})
     return _Reference(default, medians)
+
+
+def _by_cost(written: Mapping[str, Mapping[str, float]]) -> dict[str, dict[int, float]]:
+    """JSON's keys are texts."""
+    return {
+        name: {int(cost): taken_ms for cost, taken_ms in costs.items()}
+        for name, costs in written.items()
+    }
 
 
 def _decided(
@@ -210,8 +226,8 @@ def _decided(
         return read_decisions(path), json.loads(told.read_text(encoding="utf-8"))
     fitted = _with_guarded(shop, with_default(fits.fit(rows), reference.default), rows)
     overheads = {
-        name: np.full(len(folds), milliseconds)
-        for name, milliseconds in reference.overhead_ms.items()
+        name: {cost: np.full(len(folds), taken_ms) for cost, taken_ms in costs.items()}
+        for name, costs in reference.overhead_ms.items()
     }
     known = {name: one for name, one in fitted.learned.items() if name in overheads}
     decisions = DecisionTable()

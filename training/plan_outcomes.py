@@ -31,6 +31,7 @@ def plan_outcomes(
     every: RoutingTable,
     overhead_ms: float | FloatArray,
     reusable_ms: FloatArray | None = None,
+    own_quality: FloatArray | None = None,
 ) -> PlanOutcomes:
     """Look the plans up in the labels.
 
@@ -40,6 +41,8 @@ def plan_outcomes(
         overhead_ms: of deciding, for all or for each query.
         reusable_ms: (n, P) what each arm saves by taking the policy's query vector, see
             :mod:`training.reused_encoding`; None: nothing.
+        own_quality: (n,) of rankings that the policy made itself (:mod:`training.own_rankings`),
+            NaN where an arm answers; None where one always does.
 
     Raises:
         LabelsError: a plan fuses arms, whose joint quality labels don't hold, or an arm of a plan
@@ -54,7 +57,7 @@ def plan_outcomes(
     column_of = {arm: column for column, arm in enumerate(every.arms)}
     answering = np.array([column_of[plan.answering_arm] for plan in plans], dtype=np.intp)
     rows = np.arange(len(plans))
-    quality = every.quality[rows, answering]
+    quality = answered_quality(every.quality[rows, answering], own_quality)
     reused = reused_ms(plans, every, reusable_ms)
     latency_ms = latency_of_arms(plans, every) + overhead_ms - reused
     unknown = np.flatnonzero(~(np.isfinite(quality) & np.isfinite(latency_ms)))
@@ -65,6 +68,11 @@ def plan_outcomes(
             f"'{every.query_ids[row]}' of {every.datasets[row]}; label these arms (l2r oracle)"
         )
     return PlanOutcomes(answering, quality, latency_ms)
+
+
+def answered_quality(of_arm: FloatArray, own: FloatArray | None) -> FloatArray:
+    """(n,) a policy's own quality where it made the ranking, the answering arm's elsewhere."""
+    return of_arm if own is None else np.where(np.isfinite(own), own, of_arm)
 
 
 def arms_run(plans: Sequence[Plan], every: RoutingTable) -> BoolArray:

@@ -183,6 +183,39 @@ class CascadeSettings(Settings):
     depth: int = Field(default=10, ge=10, le=1000, description="documents looked at of each")
 
 
+class MergingSettings(Settings):
+    """Run some arms, chosen by lam alone, and rank anew what they found."""
+
+    sets: tuple[tuple[str, ...], ...] | None = Field(
+        default=None,
+        description="arms that are run together; default: the cheapest, and so on up to all, cut "
+        "where latency rises most; arms that only fuse others are left out",
+    )
+    rungs: int = Field(default=3, ge=1, le=8, description="how many such sets")
+    top: int = Field(default=10, ge=1, description="documents of each arm that are ranked anew")
+    depth: int = Field(
+        default=20, ge=10, le=1000, description="documents looked at of each, if labels hold them"
+    )
+    vectors_from_ms: float = Field(
+        default=10.0,
+        ge=0,
+        description="a set reads the query's vector where an arm of it makes the same one, or "
+        "where its arms take at least this long",
+    )
+    deciding_ms: float = Field(
+        default=3.0, ge=0, description="taken for ranking anew when sets are compared"
+    )
+
+    @field_validator("sets")
+    @classmethod
+    def _check_sets(
+        cls, given: tuple[tuple[str, ...], ...] | None
+    ) -> tuple[tuple[str, ...], ...] | None:
+        if given is not None and not all(one and len(set(one)) == len(one) for one in given):
+            raise ValueError(f"each set needs arms, each once, got {[list(one) for one in given]}")
+        return given
+
+
 class StaticEmbeddingSettings(Settings):
     """A table of token vectors with heads over their mean: selects in a fraction of a ms."""
 

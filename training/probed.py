@@ -9,8 +9,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.compute as pc
 
+from arms.errors import LabelsError
 from arms.records import Ranking
+from arms.reward import FloatArray
 from oracle.labels import Labels, read_columns
+from oracle.quality import follows_from_grades, quality_of_grades
 from oracle.tables import GRADE
 from router.probe_features import document_name
 from training.table import RoutingTable
@@ -36,6 +39,8 @@ class RecordedRuns:
             )
         }
         self.measure = labels.primary_measure
+        self.measures = tuple(labels.quality)
+        self.relevant_grades = known_grades(labels)
         self._by_arm: dict[str, list[Ranking]] = {}
         self._grades: dict[str, list[tuple[int, ...]] | None] = {}
         self._lock = threading.Lock()
@@ -66,6 +71,41 @@ class RecordedRuns:
         """
         self.rankings(arm)
         return self._grades[arm]
+
+    def quality_of(
+        self, rows: np.ndarray, rankings: Sequence[Ranking | None], arms: Sequence[str]
+    ) -> dict[str, FloatArray]:
+        """Measure → (n,) quality of rankings of documents that ``arms`` found for ``rows``.
+
+        NaN where there is no ranking, and throughout for a measure that doesn't follow from grades.
+        A document must be named as in :meth:`rankings`.
+
+        Raises:
+            LabelsError: the labels don't tell every document's grade and all grades of a query.
+        """
+        answered = [place for place, one in enumerate(rankings) if one is not None]
+        found = {measure: np.full(len(rankings), np.nan) for measure in self.measures}
+        told = [measure for measure in self.measures if follows_from_grades(measure)]
+        relevant = self.relevant_grades
+        by_arm = [(self.rankings(arm), self.grades(arm)) for arm in arms]
+        if relevant is None or any(grades is None for _, grades in by_arm):
+            raise LabelsError(
+                "the quality of a policy's own ranking follows from judged grades, and the labels "
+                "lack some: rerun l2r oracle, which adds them without ranking anew"
+            )
+        listed = []
+        for place in answered:
+            row, ranking = int(rows[place]), rankings[place]
+            assert ranking is not None
+            grade_of: dict[str, int] = {}
+            for held, grades in by_arm:
+                assert grades is not None
+                grade_of |= zip(held[row].doc_ids, grades[row], strict=True)
+            listed.append([grade_of[doc_id] for doc_id in ranking.doc_ids])
+        own = quality_of_grades(listed, [relevant[int(rows[one])] for one in answered], told)
+        for measure, values in own.items():
+            found[measure][answered] = values
+        return found
 
     def depth(self, arms: Sequence[str]) -> int:
         """Return how many documents the longest ranking of ``arms`` has."""
@@ -113,3 +153,11 @@ class RecordedRuns:
                 begin = end
         self._grades[arm] = graded if told else None
         return found
+
+
+def known_grades(labels: Labels) -> list[tuple[int, ...]] | None:
+    """(Q,) grades above 0 of each query; None where the labels don't tell those of every query."""
+    told = labels.relevant_grades
+    if told is None or any(one is None for one in told):
+        return None
+    return list(told)

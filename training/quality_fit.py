@@ -14,13 +14,13 @@ from router.domain import unit_rows
 from router.frozen_queries import FrozenQueries
 from router.policies.quality import QualityPolicy
 from router.probe_features import Lists, as_lists
-from router.quality_model import QualityModel, model_features
+from router.quality_model import QualityModel, model_features, without_pairs
 from router.query_vectors import QueryVectors
 from router.relevance import RelevanceModel
 from training.boosting import fit_booster
 from training.fitting import Rows, Workshop
 from training.policy_settings import BoostingSettings
-from training.relevance_fit import fit_relevance
+from training.relevance_fit import fit_relevance, tells_relevance
 from training.table import RoutingTable
 
 _UNCHECKED = (0.5, 0.5)
@@ -60,8 +60,9 @@ def fit_quality(
     lists = lists_of(shop, train, probes, depth)
     features = _features(shop, train, vectors, probes, lists)
     relevance = None
-    if vectors is not None and probes:
-        relevance = fit_relevance(shop, train, probes, lists, features, vectors)
+    if vectors is not None and probes and tells_relevance(shop, probes):
+        of_query = without_pairs(features, probes)
+        relevance = fit_relevance(shop, train, probes, lists, of_query, vectors)
     foreseen = _foreseen(table, probes, relevance)
     boosters = fit_boosters(features, relative, mean, foreseen, options, shop.settings.seed)
     model = QualityModel(

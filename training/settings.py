@@ -19,6 +19,7 @@ from training.policy_settings import (
     CascadeSettings,
     EnsembleSettings,
     KnnSettings,
+    MergingSettings,
     MultiLabelSettings,
     ProbingSettings,
     StaticEmbeddingSettings,
@@ -192,6 +193,7 @@ class TrainingSettings(Settings):
     boosting: BoostingSettings = BoostingSettings()
     probing: ProbingSettings = ProbingSettings()
     cascade: CascadeSettings = CascadeSettings()
+    merging: MergingSettings = MergingSettings()
     out_of_domain: OutOfDomainSettings = OutOfDomainSettings()
     trainer: TrainerSettings = TrainerSettings()
     wandb: WandbSettings = WandbSettings()

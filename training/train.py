@@ -11,7 +11,6 @@ import numpy as np
 
 from arms.catalogue import spec_of
 from arms.progress import Progress, SilentProgress
-from arms.reward import FloatArray
 from arms.settings import ArmSettings
 from oracle.labels import read_labels
 from router.artifact import DECISIONS, Expected, RouterRecord, write_router
@@ -27,10 +26,13 @@ from training.deciding import (
     PER_LAM_LORA,
     ROUTER,
     Chosen,
+    Costs,
     Fitted,
+    Overheads,
     add_decisions,
     add_static_arms,
     answering_columns,
+    cost_ms,
     measured_overheads,
 )
 from training.decision_table import DecisionTable
@@ -140,8 +142,7 @@ class _FixedSplit:
     """Policy → how its heads were fitted."""
     default: str
     """The name, among learners, of the policy that became ``router``."""
-    overheads: dict[str, FloatArray]
-    """Policy → (Q,) milliseconds."""
+    overheads: dict[str, Costs]
 
 
 def _fit_fixed_split(shop: Workshop) -> _FixedSplit:
@@ -160,7 +161,7 @@ def _fit_fixed_split(shop: Workshop) -> _FixedSplit:
                 shop, settings.lora_lams, start, train, validation
             )
     fitted = fit_policies(shop, heads, train, validation, splits != "test")
-    overheads = measured_overheads(shop, fitted.learned)
+    overheads: dict[str, Costs] = dict(measured_overheads(shop, fitted.learned))
     default = choose_default(shop, fitted.learned, validation, overheads)
 
     def renamed(by_name: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,7 +186,10 @@ def _write(
     decisions = DecisionTable()
     add_static_arms(decisions, shop.every, splits)
     chosen = add_decisions(decisions, shop, fixed.fitted, everyone, splits, overheads)
-    typical = {name: np.full_like(times, np.median(times)) for name, times in overheads.items()}
+    typical = {
+        name: {cost: np.full_like(times, np.median(times)) for cost, times in costs.items()}
+        for name, costs in overheads.items()
+    }
     _cross_validate(shop, fixed.default, decisions, typical)
     best_static = _best_static_policy(shop)
     record = RouterRecord(
@@ -198,7 +202,10 @@ def _write(
         expected=_expected(shop, chosen, best_static),
         datasets=_arms_of_datasets(shop.action),
         arm_options=_arm_options(manifest),
-        overhead_ms={name: float(np.median(times)) for name, times in overheads.items()},
+        overhead_ms={
+            name: float(np.median(cost_ms(learned[name], costs, 0.0)))
+            for name, costs in overheads.items()
+        },
         warnings=(
             *validation_warnings(
                 shop.settings, len(fitting.comparable_rows(shop, splits == "val"))
@@ -218,7 +225,7 @@ def _write(
 
 
 def _cross_validate(
-    shop: Workshop, default: str, decisions: DecisionTable, overheads: dict[str, FloatArray]
+    shop: Workshop, default: str, decisions: DecisionTable, overheads: Overheads
 ) -> None:
     """Decide every query once more, by policies that never saw its group."""
     settings = shop.settings
@@ -245,8 +252,7 @@ def _metrics(
         entry: dict[str, Any] = {}
         for split in ("val", "test"):
             rows = shop.action.splits == split
-            extra_ms = None if one.extra_ms is None else one.extra_ms[rows]
-            entry[split] = held_out_metrics(_rows(shop, split), one.columns[rows], lam, extra_ms)
+            entry[split] = held_out_metrics(_rows(shop, split), one.rows(rows), lam)
         if name in fixed.head_metrics:
             entry["kept_epoch"] = dict(fixed.head_metrics[name].metrics[lam])
         found.setdefault(name, {})[f"{lam:g}"] = entry
@@ -260,11 +266,11 @@ def _expected(
     table, validation = _rows(shop, "val"), shop.action.splits == "val"
     found: dict[str, dict[float, dict[str, Expected]]] = {}
     for (name, lam), one in chosen.items():
-        found.setdefault(name, {})[lam] = expected_per_arm(table, one.columns[validation])
+        found.setdefault(name, {})[lam] = expected_per_arm(table, one.rows(validation))
     for lam in shop.settings.lams:
         plans = best_static.decide([""] * len(table), lam).plans
         columns = answering_columns(plans, table.arms)
-        found.setdefault(best_static.name, {})[lam] = expected_per_arm(table, columns)
+        found.setdefault(best_static.name, {})[lam] = expected_per_arm(table, Chosen(columns, None))
     return found
 
 

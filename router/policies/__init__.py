@@ -18,6 +18,7 @@ KINDS: dict[str, str] = {
     "onnx": "router.policies.onnx:OnnxPolicy",
     "knn": "router.policies.knn:KnnPolicy",
     "quality": "router.policies.quality:QualityPolicy",
+    "merging": "router.policies.merging:MergingPolicy",
     "arabzadeh": "router.policies.arabzadeh:ArabzadehPolicy",
     "multi_label": "router.policies.multi_label:MultiLabelPolicy",
     "bandit": "router.policies.bandit:BanditPolicy",

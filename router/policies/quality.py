@@ -26,8 +26,8 @@ from router.policies.files import read_arrays, read_policy_json, write_arrays, w
 from router.policies.over_vectors import softmax_over
 from router.policy import NOTHING, Decided, Known, Plan, Policy, Probed, masked
 from router.probe_features import Lists, as_lists
-from router.quality_model import QualityModel, feature_count, model_features
-from router.query_vectors import QueryVectors
+from router.quality_model import QualityModel, feature_count, model_features, without_pairs
+from router.query_vectors import QueryVectors, array_shapes
 from router.relevance import RelevanceModel, relevance_count
 
 _KEYS = (
@@ -130,8 +130,8 @@ class QualityPolicy(Policy):
         predicted = self.model.boosters.predict(features)
         found = predicted[:, -1:] + self.model.combine(predicted[:, :-1], nearby)
         if self.model.relevance is not None and vectors is not None:
-            relevance = self.model.relevance
-            expected = relevance.expected(self.probes, lists, features, vectors, read)
+            of_query = without_pairs(features, self.probes)
+            expected = self.model.relevance.expected(self.probes, lists, of_query, vectors, read)
             found = self._looked_at(found, expected, lists, probed or {})
         if len(queries) > 1:
             self._last = (list(queries), embeddings, probed, found)
@@ -220,13 +220,7 @@ class QualityPolicy(Policy):
             "latency_ms": model.latency_ms,
         }
         if vectors is not None:
-            arrays |= {
-                "mean": vectors.mean,
-                "components": vectors.components,
-                "neighbours": vectors.neighbours.astype(np.float16),
-                "relative": vectors.relative,
-                "has": vectors.has,
-            }
+            arrays |= vectors.arrays()
         write_arrays(folder / "model.safetensors", arrays)
         content = {
             "name": self.name,
@@ -257,21 +251,12 @@ class QualityPolicy(Policy):
         if described is not None:
             if set(described) != set(ENCODER_KEYS):
                 raise RouterError(f"{folder} describes its encoder wrongly; rerun l2r train")
-            shapes |= {
-                "mean": (None,),
-                "components": (None, None),
-                "neighbours": (None, None),
-                "relative": (None, n_arms),
-                "has": (None, n_arms),
-            }
+            shapes |= array_shapes(n_arms)
         arrays = read_arrays(folder / "model.safetensors", shapes)
         fitted = {name: arrays.pop(name) for name in ("usual", "weights", "latency_ms")}
         vectors = None
         if described is not None:
-            arrays["neighbours"] = arrays["neighbours"].astype(np.float32)
-            vectors = QueryVectors(
-                **arrays, k=int(content["k"]), temperature=float(content["temperature"])
-            )
+            vectors = QueryVectors.of(arrays, content["k"], content["temperature"])
         components = 0 if vectors is None else len(vectors.components)
         features = feature_count(components, content["probes"])
         boosters = Boosters.read(folder, content["boosters"], features)

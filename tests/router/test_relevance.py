@@ -130,7 +130,7 @@ def test_expected_ndcg_is_that_of_the_expected_gains():
     }
     lists = lists_of(found)
     asked = candidates(["a", "b"], lists, 2)
-    model = RelevanceModel(Knows(), Past.of(asked, np.zeros(len(asked.rows))), 2)
+    model = RelevanceModel(Knows(), Past.of(asked, np.zeros(len(asked.rows))), 2, 2)
     unit = np.array([[1, 0], [0, 1]], dtype=np.float32)
     features = np.zeros((2, 200))
     expected = model.expected(["a", "b"], lists, features, vectors_of(unit), unit)

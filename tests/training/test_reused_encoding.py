@@ -189,7 +189,7 @@ def test_the_default_is_chosen_by_the_same_sum(trained, encoder):
     head = LinearHead(np.zeros((3, encoder.dim), np.float32), np.array([0, 9, 0], np.float32))
     policy = EncoderPolicy("p", action.arms, {0.0: head, 0.3: head}, query_encoder=encoder)
     assert reusable_ms(shop, policy, rows).shape == (len(rows), 4)
-    overhead = np.full(len(action), 0.5)
+    overhead = {0: np.full(len(action), 0.5)}
     once = validation_reward(shop, policy, rows, overhead)
     twice = validation_reward(replace(shop, reusable_ms=None), policy, rows, overhead)
     total_ms = action.latency_ms[rows].sum(axis=1)

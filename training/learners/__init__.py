@@ -11,6 +11,7 @@ from training.learners.conditioned import ConditionedLearner
 from training.learners.ensemble import EnsembleLearner
 from training.learners.knn import KnnLearner
 from training.learners.learner import Learner
+from training.learners.merging import MergingLearner
 from training.learners.multi_label import MultiLabelLearner
 from training.learners.probing import CascadeLearner, ProbingLearner
 from training.learners.quality import QualityLearner
@@ -25,6 +26,7 @@ LEARNERS: tuple[Learner, ...] = (
     QualityLearner(),
     ProbingLearner(),
     CascadeLearner(),
+    MergingLearner(),
     StaticEmbeddingLearner(),
     TfidfLearner(),
     KnnLearner(),

@@ -24,7 +24,7 @@ from training.table import RoutingTable
 
 _LOG = logging.getLogger(__name__)
 _NEVER_RUN = ("none", "run_file")
-_NOT_PROBES = ("fusion", *_NEVER_RUN)
+NOT_PROBES = ("fusion", *_NEVER_RUN)
 _MOST = 3
 
 
@@ -87,7 +87,7 @@ def every_arm(table: RoutingTable) -> tuple[str, ...]:
     return tuple(
         table.arms[column]
         for column in order
-        if _pipeline(table.arms[column]) not in _NEVER_RUN and table.competes[:, column].any()
+        if pipeline_of(table.arms[column]) not in _NEVER_RUN and table.competes[:, column].any()
     )
 
 
@@ -100,8 +100,8 @@ def best_of_each_pipeline(table: RoutingTable, most: int) -> tuple[str, ...]:
     quality = np.where(table.competes, table.quality, 0.0).mean(axis=0)
     best: dict[str, int] = {}
     for column in np.argsort(-quality, kind="stable").tolist():
-        pipeline = _pipeline(table.arms[column])
-        if pipeline not in _NOT_PROBES and table.competes[:, column].any():
+        pipeline = pipeline_of(table.arms[column])
+        if pipeline not in NOT_PROBES and table.competes[:, column].any():
             best.setdefault(pipeline, column)
     latency_ms = table.mean_latency_ms()
     chosen = sorted(list(best.values())[:most], key=lambda column: (latency_ms[column], column))
@@ -128,11 +128,12 @@ def cheap_arms(table: RoutingTable, share: float) -> tuple[str, ...]:
     return tuple(
         table.arms[column]
         for column in order
-        if latency_ms[column] <= limit and _pipeline(table.arms[column]) not in _NOT_PROBES
+        if latency_ms[column] <= limit and pipeline_of(table.arms[column]) not in NOT_PROBES
     )
 
 
-def _pipeline(arm: str) -> str:
+def pipeline_of(arm: str) -> str:
+    """Return the arm's name without granularity and encoder."""
     return arm.split("@")[0].split("#")[0]
 
 

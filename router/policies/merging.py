@@ -1,0 +1,384 @@
+"""Runs some arms, chosen by λ alone, and answers with its own ranking of what they found.
+
+A *rung* is a set of arms that are run together. For each a model expects the gain of every document
+found (:mod:`router.relevance`) and another, trained to rank, orders them: results of several
+systems merged by a learned function, as LambdaMerge does (Sheldon, Shokouhi, Szummer and Craswell,
+WSDM 2011). Every arm alone, its ranking left as it is, is a rung too. On held-out queries each rung
+has a mean quality and a mean share of latency, so its mean reward at any λ is known before a query
+comes: ``(1−λ)·quality + λ·(1 − share)``, and the highest is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from arms.errors import RouterError
+from arms.records import Ranking
+from arms.reward import FloatArray, check_lam
+from router.candidates import Candidates
+from router.frozen_queries import ENCODER_KEYS, FrozenQueries
+from router.policies.files import read_arrays, read_policy_json, write_arrays, write_policy_json
+from router.policies.over_vectors import softmax_over
+from router.policy import NOTHING, Combine, Decided, Embeddings, Known, Plan, Policy, masked
+from router.probe_features import Lists, as_lists, key_of
+from router.quality_model import query_columns
+from router.query_vectors import QueryVectors, array_shapes
+from router.relevance import RelevanceModel, relevance_count
+
+_KEYS = ("name", "arms", "probe_depth", "tau", "encoder", "k", "temperature", "rungs")
+_RUNG_KEYS = ("arms", "quality", "share", "reads_vectors", "relevance")
+
+
+@dataclass(frozen=True)
+class Rung:
+    """Arms that are run together."""
+
+    arms: tuple[str, ...]
+    """In the order in which they are run."""
+    quality: float = 0.0
+    """Mean over held-out queries."""
+    share: float = 0.0
+    """Mean over the same: all milliseconds of a query over the sum of all arms' latencies."""
+    model: RelevanceModel | None = None
+    """Orders what the arms found. None: the one arm's ranking answers as it is."""
+    reads_vectors: bool = False
+    """Whether the model reads the query's vector."""
+
+    def reward(self, lam: float) -> float:
+        """Mean reward at λ."""
+        return (1.0 - lam) * self.quality + lam * (1.0 - self.share)
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """What a rung's model says of what was found for n queries."""
+
+    lists: Mapping[str, Lists]
+    asked: Candidates
+    gains: FloatArray
+    """(m,) expected of each candidate, a share of the query's ideal gain."""
+    order: FloatArray
+    """(m,) the higher, the earlier."""
+
+
+class MergingPolicy(Policy):
+    """Takes the rung with the highest mean reward at λ; ties to the lower share, then the earlier.
+
+    Args:
+        name: in reports, e.g. ``merging``.
+        arms: the arms to choose from, in column order.
+        rungs: among them every arm of ``arms`` alone, without a model.
+        vectors: of the training queries; None where no rung reads vectors.
+        queries: the frozen encoder; likewise.
+        probe_depth: how many documents of each arm are read.
+        tau: of the softmax that turns qualities into probabilities.
+
+    Raises:
+        RouterError: rungs, arms and encoder don't fit together.
+    """
+
+    kind: ClassVar[str] = "merging"
+
+    def __init__(
+        self,
+        name: str,
+        arms: Sequence[str],
+        rungs: Sequence[Rung],
+        vectors: QueryVectors | None,
+        queries: FrozenQueries | None,
+        probe_depth: int = 20,
+        tau: float = 0.1,
+    ) -> None:
+        self.name, self.arms, self.lams = name, tuple(arms), None
+        self.rungs, self.vectors, self.queries = tuple(rungs), vectors, queries
+        self.probe_depth, self.tau = probe_depth, tau
+        run = {arm for rung in self.rungs if rung.model is not None for arm in rung.arms}
+        self.probes = tuple(dict.fromkeys(arm for rung in self.rungs for arm in rung.arms))
+        self.probes = tuple(arm for arm in self.probes if arm in run)
+        self._last: dict[int, tuple[Any, ...]] = {}
+        self._check()
+
+    def _check(self) -> None:
+        components = 0 if self.vectors is None else len(self.vectors.components)
+        problems = []
+        for rung in self.rungs:
+            unknown = [arm for arm in rung.arms if arm not in self.arms]
+            if unknown:
+                problems.append(f"a rung runs {', '.join(unknown)}")
+            if not rung.arms or (rung.model is None and len(rung.arms) != 1):
+                problems.append(f"a rung without a model has the arms {', '.join(rung.arms)}")
+            if rung.reads_vectors and self.vectors is None:
+                problems.append("a rung reads query vectors, and there are none")
+            if rung.model is not None:
+                wanted = relevance_count(
+                    components if rung.reads_vectors else 0, rung.arms, rung.reads_vectors
+                )
+                found = rung.model.booster
+                if found.features != wanted or len(found.texts) != 2:
+                    problems.append(
+                        f"a model of {', '.join(rung.arms)} reads {found.features} features, "
+                        f"expected {wanted}"
+                    )
+        alone = {rung.arms[0] for rung in self.rungs if rung.model is None}
+        problems += [f"no rung is {arm} alone" for arm in self.arms if arm not in alone]
+        if (self.vectors is None) != (self.queries is None):
+            problems.append("query vectors and their encoder come together or not at all")
+        if problems:
+            raise RouterError(
+                f"policy '{self.name}' over {', '.join(self.arms)} doesn't fit together: "
+                f"{'; '.join(problems)}"
+            )
+
+    def rung_at(self, lam: float) -> int:
+        """Return which of ``rungs`` is taken at λ."""
+        weight = check_lam(lam)
+        return max(
+            range(len(self.rungs)),
+            key=lambda one: (
+                round(self.rungs[one].reward(weight), 12),
+                -self.rungs[one].share,
+                -one,
+            ),
+        )
+
+    def probes_at(self, lam: float) -> tuple[str, ...]:
+        """Return the arms that are run at λ and then merged; none where one arm answers."""
+        rung = self.rungs[self.rung_at(lam)]
+        return () if rung.model is None else rung.arms
+
+    def cost_at(self, lam: float) -> int:
+        """Return the rung."""
+        return self.rung_at(lam)
+
+    def lams_of_costs(self) -> dict[int, float]:
+        """Each rung that is taken at some λ → a λ inside its range, or at its end."""
+        crossings = {0.0, 1.0}
+        for one, other in combinations(self.rungs, 2):
+            slope = one.quality + one.share - other.quality - other.share
+            lam = (one.quality - other.quality) / slope if slope else 0.0
+            crossings |= {lam} if 0.0 < lam < 1.0 else set()
+        ends = sorted(crossings)
+        middles = [(a + b) / 2 for a, b in pairwise(ends)]
+        found: dict[int, float] = {}
+        for lam in [*middles, *ends]:
+            found.setdefault(self.rung_at(lam), lam)
+        return found
+
+    def embed(self, queries: Sequence[str], lam: float) -> Embeddings | None:
+        """(n, d) of the frozen encoder; None where the rung at λ doesn't read it."""
+        return super().embed(queries, lam) if self.rungs[self.rung_at(lam)].reads_vectors else None
+
+    @property
+    def reads_vectors(self) -> bool:
+        """False: not at every λ."""
+        return False
+
+    def probabilities(
+        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+    ) -> FloatArray:
+        """(len(queries), len(arms)) softmax of expected quality / τ, over the arms that are run.
+
+        Where one arm answers without being looked at: of the mean reward of each arm alone.
+        """
+        number = self.rung_at(lam)
+        if self.rungs[number].model is not None:
+            return softmax_over(self._expected(number, queries, known), self.tau)
+        alone = np.full(len(self.arms), -np.inf)
+        for one in self.rungs:
+            if one.model is None:
+                alone[self.arms.index(one.arms[0])] = one.reward(lam)
+        return softmax_over(np.tile(alone, (len(queries), 1)), self.tau)
+
+    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
+        """Merge what the arms of λ's rung found; see :meth:`merge` and :meth:`Policy.decide`."""
+        number = self.rung_at(lam)
+        if self.rungs[number].model is not None:
+            return self.merge(number, queries, known)
+        decided = super().decide(queries, lam, known)
+        reason = "the best arm at this λ, whatever the query"
+        return replace(decided, reasons=(reason,) * len(decided.plans))
+
+    def merge(self, number: int, queries: Sequence[str], known: Known) -> Decided:
+        """Merge what the arms of a rung with a model found.
+
+        Where an arm that was run may not answer, nothing is merged: of the others that were run
+        the one expected to be best answers.
+        """
+        rung = self.rungs[number]
+        assert rung.model is not None
+        expected = self._expected(number, queries, known)
+        rows = masked(softmax_over(expected, self.tau), known)
+        looked = self._looked(number, queries, known)
+        names = _names(known, rung.arms, rung.model.top)
+        borders = np.searchsorted(looked.asked.rows, np.arange(len(queries) + 1)).tolist()
+        plans, rankings, predicted = [], [], []
+        for row, column in enumerate(rows.argmax(axis=1).tolist() if len(rows) else []):
+            ran, allowed = self._ran(rung, row, known)
+            others = tuple(arm for arm in ran if arm != self.arms[column])
+            members = slice(borders[row], borders[row + 1])
+            merges = bool(ran) and allowed
+            ranking, quality = _ranked(looked, members, names, rung.model.k)
+            combine: Combine = "merge" if merges else "cascade" if others else "single"
+            plans.append(Plan((*others, self.arms[column]), combine))
+            rankings.append(ranking if merges else None)
+            predicted.append(quality if merges else max(expected[row, column], 0.0))
+        told = np.array(predicted, dtype=np.float64).clip(0.0, 1.0)
+        return Decided(tuple(plans), rows, told, rankings=tuple(rankings))
+
+    def _expected(self, number: int, queries: Sequence[str], known: Known) -> FloatArray:
+        """(n, A) quality expected of each arm's own list; −inf of arms that aren't run."""
+        rung = self.rungs[number]
+        assert rung.model is not None
+        looked = self._looked(number, queries, known)
+        values = np.full((len(queries), len(self.arms)), -np.inf)
+        values[:, self._columns(rung)] = rung.model.expected_of(
+            rung.arms, looked.lists, looked.asked, looked.gains
+        )
+        return values
+
+    def _columns(self, rung: Rung) -> list[int]:
+        return [self.arms.index(arm) for arm in rung.arms]
+
+    def _ran(self, rung: Rung, row: int, known: Known) -> tuple[tuple[str, ...], bool]:
+        """Which arms were run for the query, and whether all of them may answer."""
+        competes, probed = known.competes, known.probed or {}
+        ran, allowed = [], True
+        for arm, column in zip(rung.arms, self._columns(rung), strict=True):
+            may = competes is None or bool(competes[row, column])
+            # A dataset that lacks the arm has an empty ranking of it, and it wasn't run.
+            if arm in probed and (may or probed[arm][row].doc_ids):
+                ran.append(arm)
+                allowed = allowed and may
+        return tuple(ran), allowed
+
+    def _looked(self, number: int, queries: Sequence[str], known: Known) -> _Looked:
+        """Ask the rung's model; the last batch is remembered, as callers ask at several λ."""
+        rung, embeddings, probed = self.rungs[number], known.embeddings, known.probed
+        if probed is None:
+            raise RouterError(
+                f"the policy '{self.name}' merges what {', '.join(rung.arms)} find; give their "
+                "rankings (Known.probed), or choose a policy that runs one arm"
+            )
+        last = self._last.get(number)
+        if last and last[0] == queries and last[1] is embeddings and last[2] is probed:
+            found: _Looked = last[3]
+            return found
+        vectors = components = read = None
+        if rung.reads_vectors and self.vectors is not None and self.queries is not None:
+            vectors = self.vectors
+            read = self.queries.embed(queries, self.device) if embeddings is None else embeddings
+            components = vectors.project(read)
+        lists = as_lists(
+            rung.arms,
+            {arm: probed[arm] for arm in rung.arms if arm in probed},
+            self.probe_depth,
+            len(queries),
+        )
+        of_query = query_columns(queries, components, rung.arms, lists)
+        assert rung.model is not None
+        asked, predicted = rung.model.predict(rung.arms, lists, of_query, vectors, read)
+        looked = _Looked(lists, asked, predicted[:, 0], rung.model.order(predicted))
+        # One query too: its probabilities and its answer are asked for one after the other.
+        self._last[number] = (list(queries), embeddings, probed, looked)
+        return looked
+
+    def prepare(self, lam: float) -> None:
+        """Load LightGBM and, where the rung at λ reads vectors, the encoder."""
+        rung = self.rungs[self.rung_at(lam)]
+        if rung.model is not None:
+            rung.model.booster.load()
+        if rung.reads_vectors and self.queries is not None:
+            self.queries.load(self.device)
+
+    def save(self, folder: Path) -> None:
+        """Write ``policy.json``, ``vectors.safetensors`` and a folder for each model."""
+        if self.vectors is not None:
+            write_arrays(folder / "vectors.safetensors", self.vectors.arrays())
+        rungs = [
+            {
+                "arms": list(rung.arms),
+                "quality": rung.quality,
+                "share": rung.share,
+                "reads_vectors": rung.reads_vectors,
+                "relevance": None
+                if rung.model is None
+                else rung.model.save(folder / f"rung-{number}"),
+            }
+            for number, rung in enumerate(self.rungs)
+        ]
+        content = {
+            "name": self.name,
+            "arms": list(self.arms),
+            "probe_depth": self.probe_depth,
+            "tau": self.tau,
+            "encoder": None if self.queries is None else self.queries.describe(),
+            "k": None if self.vectors is None else self.vectors.k,
+            "temperature": None if self.vectors is None else self.vectors.temperature,
+            "rungs": rungs,
+        }
+        write_policy_json(folder, self.kind, content)
+
+    @classmethod
+    def load(cls, folder: Path) -> MergingPolicy:
+        """Read what :meth:`save` wrote; LightGBM and the encoder are loaded later."""
+        content = read_policy_json(folder, _KEYS)
+        described, vectors = content["encoder"], None
+        if described is not None:
+            if set(described) != set(ENCODER_KEYS):
+                raise RouterError(f"{folder} describes its encoder wrongly; rerun l2r train")
+            shapes = array_shapes(len(content["arms"]))
+            arrays = read_arrays(folder / "vectors.safetensors", shapes)
+            vectors = QueryVectors.of(arrays, content["k"], content["temperature"])
+        components = 0 if vectors is None else len(vectors.components)
+        rungs = []
+        for number, one in enumerate(content["rungs"]):
+            if set(one) != set(_RUNG_KEYS):
+                raise RouterError(f"{folder} describes its rungs wrongly; rerun l2r train")
+            model = None
+            if one["relevance"] is not None:
+                reads = one["reads_vectors"]
+                features = relevance_count(components if reads else 0, one["arms"], reads)
+                model = RelevanceModel.read(folder / f"rung-{number}", one["relevance"], features)
+            numbers = float(one["quality"]), float(one["share"])
+            rungs.append(Rung(tuple(one["arms"]), *numbers, model, bool(one["reads_vectors"])))
+        queries = None if described is None else FrozenQueries.read(described)
+        return cls(
+            content["name"],
+            content["arms"],
+            rungs,
+            vectors,
+            queries,
+            int(content["probe_depth"]),
+            float(content["tau"]),
+        )
+
+
+def _names(known: Known, arms: Sequence[str], top: int) -> dict[int, str]:
+    """Key of a candidate → its name."""
+    found: dict[int, str] = {}
+    for arm in arms:
+        for ranking in (known.probed or {}).get(arm, ()):
+            for name in ranking.doc_ids[:top]:
+                found.setdefault(key_of(name), name)
+    return found
+
+
+def _ranked(
+    looked: _Looked, members: slice, names: Mapping[int, str], k: int
+) -> tuple[Ranking, float]:
+    """Order one query's candidates; return them, and the nDCG@k expected of that."""
+    keys = looked.asked.documents[members].tolist()
+    scores, gains = looked.order[members].tolist(), looked.gains[members]
+    documents = [names[key] for key in keys]
+    order = sorted(range(len(keys)), key=lambda place: (-scores[place], documents[place]))
+    ranking = Ranking(
+        tuple(documents[place] for place in order), tuple(scores[place] for place in order)
+    )
+    first = gains[order[:k]] / np.log2(np.arange(min(k, len(order))) + 2.0)
+    return ranking, float(first.sum())

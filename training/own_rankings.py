@@ -1,0 +1,29 @@
+"""The quality of rankings that a policy makes itself: plans that merge what arms found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from arms.reward import FloatArray
+from router.policy import Decided
+from training.fitting import Rows
+from training.probed import RecordedRuns
+
+
+def own_quality(
+    runs: RecordedRuns | None, rows: Rows, decided: Decided
+) -> Mapping[str, FloatArray] | None:
+    """Measure → (n,) of a policy's own rankings, NaN where an arm answers; None without any.
+
+    Raises:
+        LabelsError: the labels don't tell how the documents were judged.
+    """
+    if decided.rankings is None or runs is None:
+        return None
+    arms = dict.fromkeys(arm for plan in decided.plans for arm in plan.arms)
+    return runs.quality_of(rows, decided.rankings, tuple(arms))
+
+
+def primary(runs: RecordedRuns | None, own: Mapping[str, FloatArray] | None) -> FloatArray | None:
+    """(n,) of the measure that serves as quality; None where no ranking is the policy's own."""
+    return None if own is None or runs is None else own[runs.measure]
