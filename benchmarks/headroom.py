@@ -5,9 +5,9 @@ the training folds, and decides on the fold that is left out. For three arms (bm
 fusion) and for all that the labels' router may choose, prints mean nDCG@5 and the share of the
 headroom closed, from the best static arm and from the best static arm of each dataset, to the best
 arm of each query: over all queries with a paired bootstrap interval (queries of one text are drawn
-together), and as the mean of datasets. Beside it stands what no policy answers yet: the documents
-that the probes found, in the order of their expected gain (``reordered``). Writes
-``benchmarks/results/headroom.json``.
+together), and as the mean of datasets. Probing answers with the arm whose list it expects to be
+best; ``/merged`` is the policy that merges the same lists into its own ranking. The best arm of
+each query bounds the first, not the second. Writes ``benchmarks/results/headroom.json``.
 
     PYTHONPATH=. .venv/bin/python benchmarks/headroom.py
 """
@@ -134,9 +134,9 @@ def over(shop: Any, trial: Trial) -> Any:
 
 
 def decided(shop: Any, trial: Trial, folds: NDArray[np.intp], scored: int) -> tuple[Floats, Floats]:
-    """(Q,) quality of what was decided at λ = 0, and of the documents seen, reordered.
+    """(Q,) quality of what was decided at λ = 0, and of what the probes found, merged.
 
-    NaN outside the scored folds, and of what isn't there: without probes nothing was seen.
+    NaN outside the scored folds, and of what isn't there: without probes nothing is merged.
     """
     from router.policy import Known
     from training.cross_validation import rows_of_fold
@@ -144,7 +144,7 @@ def decided(shop: Any, trial: Trial, folds: NDArray[np.intp], scored: int) -> tu
     from training.quality_fit import fit_quality
 
     options = shop.settings.probing
-    found, ordered = np.full(len(folds), np.nan), np.full(len(folds), np.nan)
+    found, own = np.full(len(folds), np.nan), np.full(len(folds), np.nan)
     for fold in range(scored):
         rows = rows_of_fold(shop, folds, fold)
         if rows is None:
@@ -162,28 +162,36 @@ def decided(shop: Any, trial: Trial, folds: NDArray[np.intp], scored: int) -> tu
         plans = policy.decide(table.texts.tolist(), 0.0, known).plans
         columns = [table.arms.index(plan.answering_arm) for plan in plans]
         found[mine] = table.quality[np.arange(len(mine)), columns]
-        if policy.model.relevance is not None:
-            ordered[mine] = reordered(shop, policy, mine)
-    return found, ordered
+        if trial.probes:
+            own[mine] = merged(shop, trial.probes, rows.train, mine, known)
+    return found, own
 
 
-def reordered(shop: Any, policy: Any, rows: NDArray[np.intp]) -> Floats:
-    """(n,) nDCG@k of the documents that the probes found, by descending expected gain."""
-    from router.quality_model import model_features
-    from training.quality_fit import lists_of
-    from training.relevance_fit import gains_of
+def merged(
+    shop: Any, probes: Sequence[str], train: NDArray[np.intp], rows: NDArray[np.intp], known: Any
+) -> Floats:
+    """(n,) nDCG@5 of what ``probes`` found for ``rows``, merged by models fitted on ``train``."""
+    from router.frozen_queries import FrozenQueries
+    from router.policies.merging import MergingPolicy, Rung
+    from training.learners.merging import fit_rung
+    from training.learners.probing import probe_depth
+    from training.own_rankings import own_quality, primary
+    from training.quality_fit import fit_vectors, relative_quality
 
-    model, probes, embedded = policy.model, policy.probes, shop.embedded[rows]
-    lists = lists_of(shop, rows, probes, policy.probe_depth)
-    components = model.vectors.project(embedded)
-    features = model_features(shop.action.texts[rows].tolist(), components, probes, lists)
-    seen, expected = model.relevance.gains(probes, lists, features, model.vectors, embedded)
-    gains = gains_of(shop, rows, probes, lists, seen, model.relevance.k)
-    order = np.lexsort((seen.documents, -expected, seen.rows))
-    query = seen.rows[order]
-    rank = np.arange(len(order)) - np.searchsorted(query, query)
-    shares = np.where(rank < model.relevance.k, gains[order] / np.log2(rank + 2.0), 0.0)
-    return np.bincount(query, shares, len(rows)).astype(np.float64)
+    table, every = shop.action.rows(train), shop.every
+    relative, _ = relative_quality(table)
+    vectors = fit_vectors(shop.embedded[train], relative, table.competes, shop.settings.boosting)
+    depth = probe_depth(shop, probes, shop.settings.merging.depth)
+    rung = fit_rung(shop, train, probes, vectors, depth)
+    alone = [Rung((arm,)) for arm in table.arms]
+    queries = FrozenQueries.of(shop.encoder)
+    policy = MergingPolicy("merging", table.arms, [*alone, rung], vectors, queries, depth)
+    # A probe that may not answer for an arm's own sake may be merged.
+    columns = [every.arms.index(arm) for arm in table.arms]
+    everyone = replace(known, competes=every.competes[rows][:, columns])
+    texts = shop.action.texts[rows].tolist()
+    found = policy.merge(len(alone), texts, everyone)
+    return primary(shop.runs, own_quality(shop.runs, rows, found))
 
 
 @dataclass(frozen=True)
@@ -289,13 +297,13 @@ def main() -> None:
             continue
         began = time.process_time()
         mine = over(shop, trial)
-        got, ordered = decided(mine, trial, folds, given.folds)
+        got, own = decided(mine, trial, folds, given.folds)
         there = ~np.isnan(got)
         quality = np.where(mine.action.competes, mine.action.quality, np.nan)[there]
         quality = quality[:, : len(trial.answering)]
         table = mine.action.rows(there)
         references = References.of(quality, table.datasets.astype(str))
-        for name, values in ((trial.name, got), (f"{trial.name}/reordered", ordered)):
+        for name, values in ((trial.name, got), (f"{trial.name}/merged", own)):
             if not np.isnan(values[there]).any():
                 told = figures(values[there], references, table, shop.settings.seed)
                 print(line(name, told), flush=True)

@@ -59,7 +59,7 @@ class MergingLearner:
             vectors = fit_vectors(embedded, relative, table.competes, boosting)
         rungs = [Rung((arm,)) for arm in table.arms]
         for arms, reads in zip(sets, reading, strict=True):
-            rung = _fitted(shop, train, arms, vectors if reads else None, depth)
+            rung = fit_rung(shop, train, arms, vectors if reads else None, depth)
             rungs += [] if rung is None else [rung]
         queries = None if vectors is None else FrozenQueries.of(shop.encoder)
         policy = MergingPolicy(
@@ -126,9 +126,14 @@ def _lacking(shop: Workshop, arms: Sequence[str]) -> str | None:
     return None
 
 
-def _fitted(
+def fit_rung(
     shop: Workshop, train: Rows, arms: Sequence[str], vectors: QueryVectors | None, depth: int
 ) -> Rung | None:
+    """Fit the models of a set of arms on ``train``; None where no arm found anything.
+
+    What it is worth isn't measured yet. ``vectors`` are of ``train``, None to read none; ``depth``
+    documents of each arm are looked at.
+    """
     lists = lists_of(shop, train, arms, depth)
     components = None if vectors is None else vectors.project(shop.embedded[train])
     of_query = query_columns(shop.action.texts[train].tolist(), components, arms, lists)
