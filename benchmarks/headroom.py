@@ -84,8 +84,7 @@ def workshop(labels_folder: Path, recipe: Path) -> Any:
     from oracle.labels import read_labels
     from router.query_encoder import QueryEncoder
     from training.embeddings import embed_queries
-    from training.fitting import Workshop
-    from training.probed import RecordedRuns
+    from training.open_workshop import open_workshop
     from training.table import routing_table
     from training.work_folder import WorkFolder
 
@@ -104,15 +103,10 @@ def workshop(labels_folder: Path, recipe: Path) -> Any:
     work = WorkFolder(ROOT / "runs" / "headroom.work")
     work.path.mkdir(parents=True, exist_ok=True)
     embedded = embed_queries(action.texts.tolist(), encoder, work.embeddings, l2r._progress())
-    return Workshop(
-        settings,
-        encoder,
-        embedded,
-        action,
-        routing_table(labels, labels.pipelines, texts),
-        work,
-        SilentProgress().task("fitting", total=None).__enter__(),
-        runs=RecordedRuns.beside(labels_folder, labels),
+    task = SilentProgress().task("fitting", total=None).__enter__()
+    every = routing_table(labels, labels.pipelines, texts)
+    return open_workshop(
+        settings, labels_folder, labels, action, every, encoder, embedded, work, task
     )
 
 

@@ -36,8 +36,7 @@ from training.folds import check_folds, fold_of_queries
 from training.guarding import domain_of, guard, query_vectors
 from training.learners import learners_of
 from training.lightning_run import check_trainer
-from training.probed import RecordedRuns
-from training.reused_encoding import reusable_encode_ms
+from training.open_workshop import open_workshop
 from training.settings import TrainingSettings
 from training.table import RoutingTable, Texts, check_trainable, routing_table
 from training.work_folder import WorkFolder, fingerprint, key_of
@@ -115,18 +114,8 @@ def leave_one_dataset_out(
     count = len(set(by_dataset)) + len(set(in_folds)) + 1
     steps = len(settings.lams) * per_lam + sum(one.steps(settings) for one in learners_of(settings))
     with progress.task("fitting", total=count * steps) as task:
-        runs = RecordedRuns.beside(labels_folder, labels)
-        reusable = reusable_encode_ms(labels_folder, labels, every, encoder)
-        shop = Workshop(
-            settings,
-            encoder,
-            embedded,
-            action,
-            every,
-            work,
-            task,
-            runs=runs,
-            reusable_ms=reusable,
+        shop = open_workshop(
+            settings, labels_folder, labels, action, every, encoder, embedded, work, task
         )
         fits = _Fits(shop, per_lam, steps)
         reference = _reference(fits)

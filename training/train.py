@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from arms.catalogue import spec_of
 from arms.progress import Progress, SilentProgress
-from arms.settings import ArmSettings
 from oracle.labels import read_labels
 from router.artifact import DECISIONS, Expected, RouterRecord, write_router
 from router.decisions import write_decisions
@@ -51,8 +49,8 @@ from training.labels_hash import labels_hash
 from training.latency_repeats import with_repeats
 from training.learners import learners_of
 from training.lightning_run import check_trainer
-from training.probed import RecordedRuns
-from training.reused_encoding import reusable_encode_ms, shared_parts
+from training.open_workshop import arm_options, open_workshop
+from training.reused_encoding import shared_parts
 from training.settings import TrainingSettings
 from training.table import RoutingTable, Texts, check_trainable, routing_table
 from training.wandb_logger import open_run
@@ -113,21 +111,8 @@ def train_routers(
         open_run(settings.wandb, settings.model_dump(mode="json"), work.path) as run,
         progress.task("training", total=_steps(settings, action)) as task,
     ):
-        runs = RecordedRuns.beside(labels_folder, labels)
-        fusions = fused_arms(labels.manifest)
-        reusable = reusable_encode_ms(labels_folder, labels, every, encoder)
-        shop = Workshop(
-            settings,
-            encoder,
-            embedded,
-            action,
-            every,
-            work,
-            task,
-            run,
-            runs,
-            fusions,
-            reusable_ms=reusable,
+        shop = open_workshop(
+            settings, labels_folder, labels, action, every, encoder, embedded, work, task, run
         )
         fixed = _fit_fixed_split(shop)
         record = _write(shop, fixed, labels.manifest, labels_folder, router_folder)
@@ -201,7 +186,7 @@ def _write(
         encoder_revision=shop.encoder.resolved.revision,
         expected=_expected(shop, chosen, best_static),
         datasets=_arms_of_datasets(shop.action),
-        arm_options=_arm_options(manifest),
+        arm_options=arm_options(manifest),
         overhead_ms={
             name: float(np.median(cost_ms(learned[name], costs, 0.0)))
             for name, costs in overheads.items()
@@ -297,24 +282,6 @@ def _arms_of_datasets(table: RoutingTable) -> dict[str, tuple[str, ...]]:
         )
         for dataset in sorted(set(table.datasets))
     }
-
-
-def _arm_options(manifest: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return each arm's options as it was labelled, so that searching opens the same index."""
-    arms = [ArmSettings.model_validate(one) for one in manifest.get("config", {}).get("arms", ())]
-    return {spec_of(one).identity: one.options for one in arms}
-
-
-def fused_arms(manifest: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Arm of the labels that fuses others → the arms it fuses."""
-    found = {}
-    for identity, options in _arm_options(manifest).items():
-        parts = options.get("arms", ())
-        if parts and identity.split("@")[0].split("#")[0] == "fusion":
-            found[identity] = tuple(
-                spec_of(ArmSettings.model_validate(one)).identity for one in parts
-            )
-    return found
 
 
 def _frozen_lams(settings: TrainingSettings) -> tuple[float, ...]:
