@@ -205,6 +205,11 @@ class MergingSettings(Settings):
     deciding_ms: float = Field(
         default=3.0, ge=0, description="taken for ranking anew when sets are compared"
     )
+    embedding_ms: float = Field(
+        default=10.0,
+        ge=0,
+        description="likewise for the query's vector, unless an arm's labels tell",
+    )
 
     @field_validator("sets")
     @classmethod

@@ -185,10 +185,16 @@ def _of_merging(
     )
     decided = policy.merge(number, shop.action.texts[rows].tolist(), known)
     own = own_quality(shop.runs, rows, decided)
-    reusable = None
-    if rung.reads_vectors and shop.reusable_ms is not None:
-        reusable = shop.reusable_ms[rows]
-    outcomes = plan_outcomes(
-        decided.plans, every, shop.settings.merging.deciding_ms, reusable, primary(shop.runs, own)
-    )
+    options, reusable = shop.settings.merging, None
+    deciding_ms = np.full(len(rows), options.deciding_ms)
+    if rung.reads_vectors:
+        reusable = None if shop.reusable_ms is None else shop.reusable_ms[rows]
+        deciding_ms += _embedding_ms(reusable, len(rows), options.embedding_ms)
+    outcomes = plan_outcomes(decided.plans, every, deciding_ms, reusable, primary(shop.runs, own))
     return outcomes.quality, outcomes.latency_ms
+
+
+def _embedding_ms(reusable_ms: FloatArray | None, rows: int, otherwise: float) -> FloatArray:
+    """(n,) what embedding a query takes: as an arm that makes the same vector was labelled."""
+    most = np.zeros(rows) if reusable_ms is None else reusable_ms.max(axis=1)
+    return np.where(most > 0, most, otherwise)
