@@ -159,6 +159,13 @@ class Policy(ABC):
         """
         return None if self.queries is None else self.queries.embed(queries, self.device)
 
+    def embeds_at(self, lam: float) -> bool:
+        """Whether :meth:`embed` gives the frozen encoder's vectors at ``lam``: arms may take them.
+
+        Where it doesn't, the arms of a plan encode the query themselves.
+        """
+        return self.queries is not None
+
     def with_vectors(self, queries: Sequence[str], lam: float, known: Known) -> Known:
         """Return ``known`` with the query vectors that it lacks, where the policy reads any."""
         if known.embeddings is not None:

@@ -106,7 +106,7 @@ def add_decisions(
         for lam in policy.lams or shop.settings.lams:
             decided = policy.decide(action.texts.tolist(), lam, known)
             columns = answering_columns(decided.plans, action.arms)
-            reused = reused_ms(decided.plans, every, reusable)
+            reused = reused_ms(decided.plans, every, reusable if policy.embeds_at(lam) else None)
             overhead_ms = cost_ms(policy, overheads[name], lam)[rows]
             own = own_quality(shop.runs, rows, decided)
             decisions.add(

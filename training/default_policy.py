@@ -110,7 +110,8 @@ def validation_reward(shop: Workshop, policy: Policy, rows: Rows, costs: Costs) 
         decided = policy.decide(table.texts.tolist(), lam, known)
         charged = typical_ms(cost_ms(policy, costs, lam))
         own = primary(shop.runs, own_quality(shop.runs, rows, decided))
-        outcomes = plan_outcomes(decided.plans, every, charged, reusable, own)
+        reused = reusable if policy.embeds_at(lam) else None
+        outcomes = plan_outcomes(decided.plans, every, charged, reused, own)
         found.append(float(plan_rewards(outcomes, table, lam).mean()))
     return float(np.mean(found))
 

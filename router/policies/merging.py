@@ -125,7 +125,7 @@ class MergingPolicy(Policy):
                         f"a model of {', '.join(rung.arms)} reads {found.features} features, "
                         f"expected {wanted}"
                     )
-        alone = {rung.arms[0] for rung in self.rungs if rung.model is None}
+        alone = {arm for rung in self.rungs if rung.model is None for arm in rung.arms[:1]}
         problems += [f"no rung is {arm} alone" for arm in self.arms if arm not in alone]
         if (self.vectors is None) != (self.queries is None):
             problems.append("query vectors and their encoder come together or not at all")
@@ -172,7 +172,11 @@ class MergingPolicy(Policy):
 
     def embed(self, queries: Sequence[str], lam: float) -> Embeddings | None:
         """(n, d) of the frozen encoder; None where the rung at λ doesn't read it."""
-        return super().embed(queries, lam) if self.rungs[self.rung_at(lam)].reads_vectors else None
+        return super().embed(queries, lam) if self.embeds_at(lam) else None
+
+    def embeds_at(self, lam: float) -> bool:
+        """Whether the rung at λ reads the query's vector."""
+        return self.rungs[self.rung_at(lam)].reads_vectors
 
     @property
     def reads_vectors(self) -> bool:
@@ -188,7 +192,8 @@ class MergingPolicy(Policy):
         """
         number = self.rung_at(lam)
         if self.rungs[number].model is not None:
-            return softmax_over(self._expected(number, queries, known), self.tau)
+            looked = self._looked(number, queries, known)
+            return softmax_over(self._expected(number, looked, len(queries)), self.tau)
         alone = np.full(len(self.arms), -np.inf)
         for one in self.rungs:
             if one.model is None:
@@ -212,9 +217,9 @@ class MergingPolicy(Policy):
         """
         rung = self.rungs[number]
         assert rung.model is not None
-        expected = self._expected(number, queries, known)
-        rows = masked(softmax_over(expected, self.tau), known)
         looked = self._looked(number, queries, known)
+        expected = self._expected(number, looked, len(queries))
+        rows = masked(softmax_over(expected, self.tau), known)
         names = _names(known, rung.arms, rung.model.top)
         borders = np.searchsorted(looked.asked.rows, np.arange(len(queries) + 1)).tolist()
         plans, rankings, predicted = [], [], []
@@ -227,16 +232,16 @@ class MergingPolicy(Policy):
             combine: Combine = "merge" if merges else "cascade" if others else "single"
             plans.append(Plan((*others, self.arms[column]), combine))
             rankings.append(ranking if merges else None)
-            predicted.append(quality if merges else max(expected[row, column], 0.0))
-        told = np.array(predicted, dtype=np.float64).clip(0.0, 1.0)
+            alone = expected[row, column] if self.arms[column] in ran else np.nan
+            predicted.append(quality if merges else alone)
+        told = np.array(predicted, dtype=np.float64).clip(0.0, 1.0)  # NaN: it wasn't looked at
         return Decided(tuple(plans), rows, told, rankings=tuple(rankings))
 
-    def _expected(self, number: int, queries: Sequence[str], known: Known) -> FloatArray:
-        """(n, A) quality expected of each arm's own list; −inf of arms that aren't run."""
+    def _expected(self, number: int, looked: _Looked, n: int) -> FloatArray:
+        """(n, A) quality expected of each arm's own list; −inf of arms that aren't of the rung."""
         rung = self.rungs[number]
         assert rung.model is not None
-        looked = self._looked(number, queries, known)
-        values = np.full((len(queries), len(self.arms)), -np.inf)
+        values = np.full((n, len(self.arms)), -np.inf)
         values[:, self._columns(rung)] = rung.model.expected_of(
             rung.arms, looked.lists, looked.asked, looked.gains
         )
@@ -284,8 +289,8 @@ class MergingPolicy(Policy):
         assert rung.model is not None
         asked, predicted = rung.model.predict(rung.arms, lists, of_query, vectors, read)
         looked = _Looked(lists, asked, predicted[:, 0], rung.model.order(predicted))
-        # One query too: its probabilities and its answer are asked for one after the other.
-        self._last[number] = (list(queries), embeddings, probed, looked)
+        if len(queries) > 1:  # of one, overhead is measured by asking again
+            self._last[number] = (list(queries), embeddings, probed, looked)
         return looked
 
     def prepare(self, lam: float) -> None:
@@ -336,17 +341,16 @@ class MergingPolicy(Policy):
             arrays = read_arrays(folder / "vectors.safetensors", shapes)
             vectors = QueryVectors.of(arrays, content["k"], content["temperature"])
         components = 0 if vectors is None else len(vectors.components)
-        rungs = []
-        for number, one in enumerate(content["rungs"]):
-            if set(one) != set(_RUNG_KEYS):
-                raise RouterError(f"{folder} describes its rungs wrongly; rerun l2r train")
-            model = None
-            if one["relevance"] is not None:
-                reads = one["reads_vectors"]
-                features = relevance_count(components if reads else 0, one["arms"], reads)
-                model = RelevanceModel.read(folder / f"rung-{number}", one["relevance"], features)
-            numbers = float(one["quality"]), float(one["share"])
-            rungs.append(Rung(tuple(one["arms"]), *numbers, model, bool(one["reads_vectors"])))
+        try:
+            rungs = [
+                _read_rung(folder / f"rung-{number}", one, components)
+                for number, one in enumerate(content["rungs"])
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise RouterError(
+                f"{folder} describes its rungs wrongly ({error!r}); copy the whole router folder, "
+                "or rerun l2r train"
+            ) from error
         queries = None if described is None else FrozenQueries.read(described)
         return cls(
             content["name"],
@@ -357,6 +361,17 @@ class MergingPolicy(Policy):
             int(content["probe_depth"]),
             float(content["tau"]),
         )
+
+
+def _read_rung(folder: Path, described: Mapping[str, Any], components: int) -> Rung:
+    """Read a rung; its model, if it has one, lies in ``folder``."""
+    if set(described) != set(_RUNG_KEYS):
+        raise ValueError(f"expected {', '.join(_RUNG_KEYS)}, got {', '.join(described)}")
+    arms, reads, model = tuple(described["arms"]), bool(described["reads_vectors"]), None
+    if described["relevance"] is not None:
+        features = relevance_count(components if reads else 0, arms, reads)
+        model = RelevanceModel.read(folder, described["relevance"], features)
+    return Rung(arms, float(described["quality"]), float(described["share"]), model, reads)
 
 
 def _names(known: Known, arms: Sequence[str], top: int) -> dict[int, str]:
