@@ -570,7 +570,7 @@ def select(
         choice = router.select(query, dataset=dataset, **wish)
     typer.echo(f"arm            {choice.arm}")
     typer.echo(f"policy         {choice.policy} ({choice.policy_kind})")
-    if len(choice.plan.arms) > 1:
+    if str(choice.plan) != choice.arm:
         typer.echo(f"plan           {choice.plan}")
     for arm, probability in sorted(choice.probabilities.items(), key=lambda one: -one[1]):
         typer.echo(f"  {probability:.3f}        {arm}")
@@ -578,8 +578,10 @@ def select(
         quality, latency_ms = choice.expected.quality, choice.expected.latency_ms
         known = [] if quality is None else [f"quality {quality:.3f}"]
         known += [] if latency_ms is None else [f"latency {latency_ms:.1f} ms"]
+        merges = choice.plan.combine == "merge"
+        of = f"merged, the latency of {choice.arm} alone" if merges else f"{choice.arm} alone"
         typer.echo(
-            f"expected       {', '.join(known) or 'unknown'}: {choice.arm} alone, over "
+            f"expected       {', '.join(known) or 'unknown'}: {of}, over "
             f"{choice.expected.queries} held-out queries"
         )
     asked = "" if choice.lam_used == choice.lam else f", the nearest to {choice.lam:g} trained"

@@ -51,7 +51,7 @@ class Calibration:
     """Dataset → queries counted: the mixture that the means are over."""
     confidence: float
     any_lam: bool
-    """Whether the policy takes λ between the points."""
+    """Whether the policy takes λ between the points, and changes little by little there."""
     labels_hash: str
     points: tuple[CalibratedPoint, ...]
     """By λ, ascending; at least one."""

@@ -22,7 +22,8 @@ class Choice:
     """The plan chosen for one query."""
 
     arm: str
-    """Whose ranking answers; of fused arms the most probable."""
+    """Whose ranking answers; of fused arms the most probable, of merged ones the one that would
+    have answered alone."""
     probabilities: Mapping[str, float]
     """Allowed arm → probability, in the router's order; sums to 1."""
     expected: Expected | None
@@ -36,7 +37,7 @@ class Choice:
     overhead_ms: float
     """Wall-clock milliseconds of deciding, without the probes; of a batch, the whole batch's."""
     plan: Plan
-    """The arms to run, in order: ``arm`` alone, after its probes, or fused with others."""
+    """The arms to run, in order: ``arm`` alone, after its probes, fused or merged with others."""
     predicted_quality: float | None = None
     """What the policy expects of this query's answer; None where it doesn't say."""
     reason: str | None = None

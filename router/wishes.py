@@ -1,7 +1,8 @@
 """A wish in the user's terms → λ: pure functions over a calibrated curve.
 
 Two wishes are understood: a mean latency, and a mean quality given up against the best calibrated
-one. Between calibrated λ both are interpolated linearly, and only for a policy that takes any λ.
+one. Between calibrated λ both are interpolated linearly, and only for a policy that takes any λ and
+changes little by little there.
 """
 
 from __future__ import annotations

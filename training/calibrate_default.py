@@ -6,7 +6,7 @@ import numpy as np
 
 from router.calibration import Calibration
 from router.policy import Policy
-from training.calibrating import HeldOut, calibrate_policy, realised_by
+from training.calibrating import HeldOut, calibrate_policy, realised_by, steps_of
 from training.deciding import Costs, already_known, reusable_ms
 from training.fitting import Workshop
 
@@ -35,6 +35,11 @@ def calibrate_on_validation(
     realised = realised_by(policy, held_out, overhead_ms, already_known(shop, policy, rows))
     return {
         policy.name: calibrate_policy(
-            realised, policy.lams, held_out, shop.settings.lams, seed=shop.settings.seed
+            realised,
+            policy.lams,
+            held_out,
+            shop.settings.lams,
+            seed=shop.settings.seed,
+            steps=steps_of(policy),
         )
     }

@@ -15,7 +15,7 @@ from router.calibration import Calibration
 from router.overhead import measure_overhead
 from router.policies import load_policy
 from router.policy import Known, Policy
-from training.calibrating import POINTS, HeldOut, calibrate_policy, realised_by
+from training.calibrating import POINTS, HeldOut, calibrate_policy, realised_by, steps_of
 from training.labels_hash import labels_hash
 from training.probed import RecordedRuns
 from training.reused_encoding import reusable_encode_ms
@@ -65,6 +65,7 @@ def calibrate_router(
             held_out,
             record.lams,
             task,
+            steps=steps_of(policy),
         )
     update_record(router_folder, replace(record, calibration={**record.calibration, name: found}))
     return found

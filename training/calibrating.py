@@ -62,7 +62,7 @@ def realised_by(
             decided.plans,
             held_out.every,
             overhead_ms.get(policy.cost_at(lam), max(overhead_ms.values())),
-            held_out.reusable_ms,
+            held_out.reusable_ms if policy.embeds_at(lam) else None,
             primary(held_out.runs, own),
         )
 
@@ -76,6 +76,7 @@ def calibrate_policy(
     wanted: Sequence[float] = (),
     task: Task | None = None,
     seed: int = 42,
+    steps: Sequence[float] = (),
 ) -> Calibration:
     """Measure a policy over a grid of λ, with percentile bootstrap intervals over queries.
 
@@ -90,6 +91,7 @@ def calibrate_policy(
         wanted: λ that a grid over any λ must hold.
         task: moved on by one for each λ.
         seed: of the resamples.
+        steps: of :func:`steps_of`.
 
     Raises:
         LabelsError: there is no held-out query.
@@ -108,7 +110,12 @@ def calibrate_policy(
                 task.advance()
         return float(found[lam].latency_ms.mean())
 
-    grid = sorted(set(lams)) if lams is not None else fine_grid(latency_ms, wanted)
+    if lams is not None:
+        grid = sorted(set(lams))
+    elif steps:
+        grid = sorted({*_even(), *map(float, wanted), *steps})
+    else:
+        grid = fine_grid(latency_ms, wanted)
     for lam in grid:
         latency_ms(lam)
     draws = _draws(len(held_out.every), seed)
@@ -118,10 +125,23 @@ def calibrate_policy(
         split=held_out.split,
         datasets=dict(zip(datasets.tolist(), counts.tolist(), strict=True)),
         confidence=CONFIDENCE,
-        any_lam=lams is None,
+        any_lam=lams is None and not steps,
         labels_hash=held_out.labels_hash,
         points=tuple(_point(lam, found[lam], draws, columns) for lam in grid),
     )
+
+
+def steps_of(policy: Policy) -> tuple[float, ...]:
+    """Return a λ inside each range where a policy that jumps from one range to the next is alike.
+
+    Empty where it changes little by little: between two λ of such a policy one may interpolate.
+    """
+    found = policy.lams_of_costs()
+    return tuple(found.values()) if len(found) > 1 else ()
+
+
+def _even() -> list[float]:
+    return [float(lam) for lam in np.linspace(0.0, 1.0, EVEN_POINTS)]
 
 
 def fine_grid(
@@ -132,7 +152,7 @@ def fine_grid(
     A policy turns from slow arms to fast ones within a narrow range of λ; evenly spaced λ would
     jump over it. Neighbours are never nearer than ``NARROWEST``. Ties go to the smaller λ.
     """
-    grid = sorted({*np.linspace(0.0, 1.0, EVEN_POINTS).tolist(), *map(float, wanted)})
+    grid = sorted({*_even(), *map(float, wanted)})
     while len(grid) < points:
         steps = [
             (abs(latency_ms(b) - latency_ms(a)), -a, (a + b) / 2)
