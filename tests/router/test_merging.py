@@ -8,7 +8,9 @@ import pytest
 
 from arms.errors import RouterError
 from arms.records import Ranking
+from router.domain import Domain
 from router.policies import load_policy
+from router.policies.guarded import GuardedPolicy
 from router.policies.merging import MergingPolicy, Rung
 from router.policy import Known, Plan
 from router.query_vectors import QueryVectors
@@ -317,6 +319,13 @@ def test_a_query_is_embedded_only_where_the_rung_reads_vectors():
     policy.prepare(0.0)
     assert queries.loaded == 1
     assert not policy.reads_vectors
+
+
+def test_it_tells_no_vectors_that_a_guard_could_read():
+    policy, _ = reading()
+    domain = Domain(np.eye(2, dtype=np.float16), 0.5, 0.05)
+    with pytest.raises(RouterError, match="reads no query vectors"):
+        GuardedPolicy("g", policy, domain, np.zeros(3), np.zeros(3))
 
 
 # On disk, and what doesn't fit

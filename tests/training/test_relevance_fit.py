@@ -14,7 +14,8 @@ from router.candidates import candidates
 from router.policies import load_policy
 from router.policy import Known
 from router.query_encoder import QueryEncoder
-from tests.training.synthetic import ARMS, write_labels
+from tests.training.graded import DISCOUNTS, graded_labels
+from tests.training.synthetic import ARMS
 from training.fitting import Workshop, comparable_rows
 from training.learners.probing import ProbingLearner, probe_depth
 from training.policy_settings import BoostingSettings, ProbingSettings, RelevanceSettings
@@ -26,39 +27,6 @@ from training.table import routing_table
 from training.work_folder import WorkFolder
 
 PROBES = ("bm25", "text_dense")
-DISCOUNTS = 1 / np.log2(np.arange(12) + 2)
-
-
-def graded_labels(root, grades=True):
-    """Each arm sees every document's worth through noise of its own; grades 0, 1, 2 per document.
-
-    Quality is nDCG@5. An arm's scores are ordered, so only both lists together tell which of them
-    stands on noise.
-    """
-    folder = write_labels(root, count=600, shuffled=True)
-    random = np.random.default_rng(0)
-    labels = pq.read_table(folder / "labels.parquet").to_pylist()
-    quality, rows = {}, []
-    for number, query_id in enumerate(sorted({row["query_id"] for row in labels})):
-        judged = np.array([2, 1, *[0] * 28])
-        ideal = (np.sort(judged)[::-1][:5] * DISCOUNTS[:5]).sum()
-        for arm in (*ARMS, "text_late"):
-            noise = random.choice([0.2, 2.0])
-            scores = judged + noise * random.standard_normal(len(judged))
-            best = np.argsort(-scores)[:12]
-            quality[query_id, arm] = float((judged[best][:5] * DISCOUNTS[:5]).sum() / ideal)
-            for rank, document in enumerate(best, start=1):
-                row = {"dataset": "", "query_id": query_id, "arm": arm, "rank": rank}
-                row |= {"doc_id": f"d{(document + number) % 97}", "score": float(scores[document])}
-                rows.append(row | ({"grade": int(judged[document])} if grades else {}))
-    dataset_of = {row["query_id"]: row["dataset"] for row in labels}
-    for row in rows:
-        row["dataset"] = dataset_of[row["query_id"]]
-    for row in labels:
-        row["nDCG@5"] = quality[row["query_id"], row["arm"]]
-    pq.write_table(pa.Table.from_pylist(labels), folder / "labels.parquet")
-    pq.write_table(pa.Table.from_pylist(rows), folder / "runs.parquet")
-    return folder
 
 
 def make_shop(folder, tiny_bert):

@@ -1,0 +1,337 @@
+"""Fitting the policy that merges: which sets, what they are worth, and what it refuses."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from arms.errors import LabelsError, SettingsError
+from oracle.quality import query_quality
+from router.policies import load_policy
+from router.policies.merging import MergingPolicy
+from router.policy import Known
+from tests.training.graded import graded_labels
+from tests.training.synthetic import ARMS
+from tests.training.tables import make_table
+from tests.training.test_relevance_fit import make_shop, rows_of
+from training.calibrating import HeldOut, realised_by, steps_of
+from training.deciding import measured_overheads
+from training.default_policy import validation_reward
+from training.learners.merging import MergingLearner, nested_sets
+from training.own_rankings import own_quality, primary
+from training.policy_settings import MergingSettings
+
+
+def small_shop(folder, tiny_bert):
+    """As for the relevance model of probing policies, with fewer trees."""
+    shop = make_shop(folder, tiny_bert)
+    relevance = shop.settings.probing.relevance.model_copy(update={"rounds": 25})
+    probing = shop.settings.probing.model_copy(update={"relevance": relevance})
+    return replace(shop, settings=shop.settings.model_copy(update={"probing": probing}))
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory, tiny_bert):
+    return small_shop(graded_labels(tmp_path_factory.mktemp("graded") / "labels"), tiny_bert)
+
+
+@pytest.fixture(scope="module")
+def policy(shop):
+    return fit(shop)
+
+
+def with_settings(shop, **changed):
+    merging = MergingSettings(**changed)
+    return replace(shop, settings=shop.settings.model_copy(update={"merging": merging}))
+
+
+def fit(shop, **changed):
+    shop = with_settings(shop, **changed) if changed else shop
+    return MergingLearner().fit(shop, rows_of(shop, "train"), rows_of(shop, "val"))
+
+
+def known_of(shop, policy, rows):
+    probed = shop.runs.probed(policy.probes, rows, shop.every, policy.probe_depth)
+    return Known(embeddings=shop.embedded[rows], probed=probed, competes=shop.action.competes[rows])
+
+
+def decide(shop, policy, lam, *splits):
+    rows = rows_of(shop, *splits)
+    decided = policy.decide(shop.action.texts[rows].tolist(), lam, known_of(shop, policy, rows))
+    return decided, rows
+
+
+# Which sets
+
+
+def sets_of(latency_ms, rungs, arms=None, **more):
+    latency = np.array([latency_ms, latency_ms], dtype=float)
+    table = make_table(np.zeros(latency.shape), latency_ms=latency, **more)
+    return nested_sets(replace(table, arms=tuple(arms or table.arms)), rungs)
+
+
+def test_sets_are_nested_and_cut_where_latency_rises_most():
+    # Ascending: b 1, d 2, a 20, c 30; it rises by factors of 2, 10 and 1.5.
+    latency = [20.0, 1.0, 30.0, 2.0]
+    assert sets_of(latency, 1) == (("b", "d", "a", "c"),)
+    assert sets_of(latency, 2) == (("b", "d"), ("b", "d", "a", "c"))
+    assert sets_of(latency, 3) == (("b",), ("b", "d"), ("b", "d", "a", "c"))
+    every = (("b",), ("b", "d"), ("b", "d", "a"), ("b", "d", "a", "c"))
+    assert sets_of(latency, 4) == sets_of(latency, 8) == every
+
+
+def test_equal_latencies_are_cut_at_the_earlier_arm():
+    assert sets_of([3.0, 3.0, 3.0], 2) == (("a",), ("a", "b", "c"))
+    assert sets_of([0.0, 0.0], 2) == (("a",), ("a", "b"))
+
+
+def test_one_arm_is_one_set():
+    assert sets_of([3.0], 3) == (("a",),)
+
+
+def test_what_fuses_others_or_was_never_run_is_in_no_set():
+    arms = ("bm25", "fusion", "text_dense@paragraph")
+    assert sets_of([1.0, 5.0, 9.0], 3, arms) == (("bm25",), ("bm25", "text_dense@paragraph"))
+    competes = [[True, False], [True, False]]
+    assert sets_of([9.0, 1.0], 2, competes=competes) == (("a",),)
+    assert sets_of([1.0], 2, ("fusion",)) == ()
+
+
+def test_sets_may_be_named(shop):
+    policy = fit(shop, sets=(("text_dense", "bm25"), ("bm25",)))
+    merged = [rung.arms for rung in policy.rungs if rung.model is not None]
+    assert merged == [("text_dense", "bm25"), ("bm25",)]
+    assert policy.probes == ("bm25", "text_dense")
+    with pytest.raises(SettingsError, match=r"sets names text_late; .* bm25, text_dense, text_re"):
+        fit(shop, sets=(("bm25",), ("bm25", "text_late")))
+    for wrong in (((),), (("bm25", "bm25"),)):
+        with pytest.raises(ValueError, match="each set needs arms, each once"):
+            MergingSettings(sets=wrong)
+
+
+# What is fitted
+
+
+def test_every_arm_alone_and_nested_sets(policy):
+    alone = [rung.arms for rung in policy.rungs if rung.model is None]
+    merged = [rung.arms for rung in policy.rungs if rung.model is not None]
+    assert alone == [(arm,) for arm in ARMS]
+    assert merged == [("bm25",), ("bm25", "text_dense"), ARMS]
+    shares = [rung.share for rung in policy.rungs if rung.model is not None]
+    assert shares == sorted(shares) and shares[0] < 0.2
+
+
+def test_it_is_better_than_any_single_arm_on_queries_it_never_saw(shop, policy):
+    decided, rows = decide(shop, policy, 0.0, "test")
+    own = own_quality(shop.runs, rows, decided)["nDCG@5"]
+    single = np.nanmean(shop.action.quality[rows], axis=0)
+    assert own.mean() > single.max() + 0.15
+    best = shop.action.quality[rows].max(axis=1)
+    assert (own > best + 0.05).any()  # as no policy that chooses one list can be
+    assert {plan.combine for plan in decided.plans} == {"merge"}
+    assert np.corrcoef(decided.predicted_quality, own)[0, 1] > 0.3
+    assert abs(decided.predicted_quality.mean() - own.mean()) < 0.25
+
+
+def test_merging_two_noisy_lists_is_better_than_either(shop, policy):
+    rows = rows_of(shop, "test", "val")
+    number = [rung.arms for rung in policy.rungs].index(("bm25", "text_dense"))
+    texts = shop.action.texts[rows].tolist()
+    decided = policy.merge(number, texts, known_of(shop, policy, rows))
+    own = primary(shop.runs, own_quality(shop.runs, rows, decided))
+    either = shop.action.quality[rows][:, :2]
+    assert own.mean() > either.mean(axis=0).max() + 0.05
+
+
+def test_at_lam_1_the_cheapest_arm_answers_alone(shop, policy):
+    decided, _ = decide(shop, policy, 1.0, "test")
+    assert {str(plan) for plan in decided.plans} == {"bm25"}
+    assert decided.rankings is None
+    assert policy.probes_at(1.0) == ()
+
+
+def test_sets_are_measured_on_validation_queries_by_hand(shop, policy):
+    rows = rows_of(shop, "val")
+    table, total_ms = shop.action.rows(rows), shop.action.latency_ms[rows].sum(axis=1)
+    first = policy.rungs[0]
+    assert first.quality == pytest.approx(table.quality[:, 0].mean())
+    assert first.share == pytest.approx((table.latency_ms[:, 0] / total_ms).mean())
+    number = len(policy.rungs) - 1
+    last = policy.rungs[number]
+    assert last.arms == ARMS
+    decided = policy.merge(number, table.texts.tolist(), known_of(shop, policy, rows))
+    own = own_quality(shop.runs, rows, decided)["nDCG@5"]
+    assert last.quality == pytest.approx(own.mean())
+    options = shop.settings.merging
+    extra_ms = options.deciding_ms + (options.embedding_ms if last.reads_vectors else 0.0)
+    assert last.share == pytest.approx((1.0 + extra_ms / total_ms).mean())
+
+
+def test_fits_repeat_and_saved_it_decides_alike(shop, policy, tmp_path):
+    folders = [tmp_path / name for name in ("once", "again")]
+    for folder, one in zip(folders, (policy, fit(shop)), strict=True):
+        folder.mkdir()
+        one.save(folder)
+    files = sorted(one.relative_to(folders[0]) for one in folders[0].rglob("*") if one.is_file())
+    assert len(files) == 1 + 3 * 3 + (policy.vectors is not None)
+    for name in files:
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
+    loaded = load_policy(folders[0])
+    for lam in (0.0, 0.3, 1.0):
+        before, after = (decide(shop, one, lam, "test")[0] for one in (policy, loaded))
+        assert before.plans == after.plans and before.rankings == after.rankings
+        np.testing.assert_array_equal(before.probabilities, after.probabilities)
+
+
+def test_a_set_reads_vectors_where_its_arms_take_long(shop):
+    sets = (("bm25",), ("bm25", "text_dense"))
+
+    def reading(**changed):
+        policy = fit(shop, sets=sets, **changed)
+        return [rung.reads_vectors for rung in policy.rungs if rung.model is not None], policy
+
+    # The sets take about 2 and 12 ms.
+    assert reading(vectors_from_ms=7.0)[0] == [False, True]
+    none, policy = reading(vectors_from_ms=1e6)
+    assert none == [False] * 2 and policy.vectors is None and policy.queries is None
+    shared = np.zeros(shop.every.latency_ms.shape)
+    shared[:, shop.every.arms.index("text_dense")] = 5.0
+    saving = replace(with_settings(shop, sets=sets, vectors_from_ms=1e6), reusable_ms=shared)
+    assert [one.reads_vectors for one in fit(saving).rungs[3:]] == [False, True]
+
+
+def test_nothing_is_reused_where_the_query_is_not_embedded(shop):
+    """An arm can take a vector only from a policy that makes one at this λ."""
+    shared = np.zeros(shop.every.latency_ms.shape)
+    dense = shop.every.arms.index("text_dense")
+    shared[:, dense] = 4.0
+    saving = replace(with_settings(shop, sets=(("bm25", "text_dense"),)), reusable_ms=shared)
+    fitted = fit(saving)
+    # At λ = 0 the set, at λ = 1 text_dense alone, which then encodes the query itself.
+    numbers = {("bm25",): (0.1, 0.9), ("text_dense",): (0.5, 0.1), ("text_rerank",): (0.1, 0.9)}
+    rungs = [
+        replace(rung, quality=numbers[rung.arms][0], share=numbers[rung.arms][1])
+        if rung.model is None
+        else replace(rung, quality=0.9, share=0.9)
+        for rung in fitted.rungs
+    ]
+    policy = MergingPolicy("m", ARMS, rungs, fitted.vectors, fitted.queries, fitted.probe_depth)
+    assert (policy.embeds_at(0.0), policy.embeds_at(1.0)) == (True, False)
+    rows = rows_of(saving, "val")
+    every = saving.every.rows(rows)
+    held_out = HeldOut(
+        "val", saving.action.rows(rows), every, "hash", shared[rows], saving.runs, rows
+    )
+    costs = {cost: 1.0 for cost in policy.lams_of_costs()}
+    realised = realised_by(policy, held_out, costs, known_of(saving, policy, rows))
+    alone, both = every.latency_ms[:, dense], every.latency_ms[:, :2].sum(axis=1)
+    np.testing.assert_allclose(realised(1.0).latency_ms, alone + 1.0)
+    np.testing.assert_allclose(realised(0.0).latency_ms, both + 1.0 - 4.0)
+    free = {cost: np.zeros(len(saving.action)) for cost in costs}
+    lam_1 = replace(saving, settings=saving.settings.model_copy(update={"lams": (1.0,)}))
+    total_ms = saving.action.latency_ms[rows].sum(axis=1)
+    reward = validation_reward(lam_1, policy, rows, free)
+    assert reward == pytest.approx(1.0 - (alone / total_ms).mean())
+
+
+def test_deciding_is_timed_for_each_set_that_some_lam_takes(shop):
+    policy = fit(shop, vectors_from_ms=1e6)  # the shop's vectors are made up
+    costs = measured_overheads(shop, {"merging": policy})["merging"]
+    assert set(costs) == set(policy.lams_of_costs()) and len(costs) >= 2
+    assert all((taken > 0).all() for taken in costs.values())
+    assert steps_of(policy) == tuple(policy.lams_of_costs().values())
+
+
+# Answers whose quality is known
+
+
+def test_the_quality_of_answers_is_that_of_ir_measures(shop, policy):
+    decided, rows = decide(shop, policy, 0.0, "test", "val")
+    own = own_quality(shop.runs, rows, decided)
+    grades = {}
+    for arm in ARMS:
+        for row, ranking in enumerate(shop.runs.rankings(arm)):
+            told = zip(ranking.doc_ids, shop.runs.grades(arm)[row], strict=True)
+            grades.setdefault(str(row), {}).update(told)
+    qrels = {}
+    for row in map(str, rows.tolist()):
+        known = {one for one in grades[row].values() if one}
+        qrels[row] = {**grades[row], **{f"unseen {grade}": grade for grade in {1, 2} - known}}
+    answers = {str(row): one for row, one in zip(rows.tolist(), decided.rankings, strict=True)}
+    expected = query_quality(qrels, answers, ["nDCG@5", "RR@5"])
+    for measure, values in expected.items():
+        np.testing.assert_allclose(own[measure], list(values.values()), atol=1e-9)
+    assert 0.3 < own["nDCG@5"].mean() < 1.0
+
+
+def test_a_dataset_without_an_arm_is_merged_too(tmp_path, tiny_bert):
+    folder = graded_labels(tmp_path / "l", count=300, lacking={"beta": ("text_dense",)})
+    shop = small_shop(folder, tiny_bert)
+    policy = fit(shop)
+    decided, rows = decide(shop, policy, 0.0, "test", "val")
+    written = {str(plan) for plan in decided.plans}
+    by_dataset = {
+        dataset: {
+            frozenset(plan.arms)
+            for plan, one in zip(decided.plans, shop.action.datasets[rows], strict=True)
+            if one == dataset
+        }
+        for dataset in ("alpha", "beta")
+    }
+    assert all("&" in one for one in written)
+    assert by_dataset == {
+        "alpha": {frozenset(ARMS)},
+        "beta": {frozenset({"bm25", "text_rerank"})},
+    }
+    own = own_quality(shop.runs, rows, decided)["nDCG@5"]
+    assert np.isfinite(own).all()
+
+
+# What it refuses
+
+
+def refused(caplog, shop):
+    assert fit(shop) is None
+    told = caplog.text
+    assert "no merging policy" in told
+    return told
+
+
+def test_labels_without_rankings_fit_none(caplog, shop):
+    assert "hold no rankings (runs.parquet)" in refused(caplog, replace(shop, runs=None))
+
+
+@pytest.mark.parametrize("given", [{"grades": False}, {"relevant": False}])
+def test_labels_without_grades_fit_none(caplog, tmp_path, tiny_bert, given):
+    shop = small_shop(graded_labels(tmp_path / "labels", count=100, **given), tiny_bert)
+    assert "how every document was judged (l2r oracle adds that" in refused(caplog, shop)
+
+
+def test_one_query_without_its_grades_is_enough(caplog, tmp_path, tiny_bert):
+    folder = graded_labels(tmp_path / "labels", count=100)
+    queries = pq.read_table(folder / "queries.parquet")
+    lists = [None, *queries["relevant_grades"].to_pylist()[1:]]
+    place = queries.column_names.index("relevant_grades")
+    queries = queries.set_column(place, "relevant_grades", pa.array(lists, pa.list_(pa.int32())))
+    pq.write_table(queries, folder / "queries.parquet")
+    assert "how every document was judged" in refused(caplog, small_shop(folder, tiny_bert))
+
+
+def test_another_measure_fits_none(caplog, shop, monkeypatch):
+    monkeypatch.setattr(shop.runs, "measure", "RR@5")
+    assert "it ranks for nDCG@k, and quality is RR@5" in refused(caplog, shop)
+
+
+def test_no_training_query_fits_none(caplog, shop):
+    nothing = np.zeros(0, dtype=np.intp)
+    assert MergingLearner().fit(with_settings(shop, sets=(("bm25",),)), nothing, nothing) is None
+    assert "no training queries" in caplog.text
+
+
+def test_a_ranking_without_grades_has_no_quality(tmp_path, tiny_bert, shop, policy):
+    bare = small_shop(graded_labels(tmp_path / "labels", relevant=False), tiny_bert)
+    decided, rows = decide(shop, policy, 0.0, "test")
+    with pytest.raises(LabelsError, match="rerun l2r oracle, which adds them"):
+        own_quality(bare.runs, rows, decided)
