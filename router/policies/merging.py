@@ -164,7 +164,9 @@ class MergingPolicy(Policy):
             lam = (one.quality - other.quality) / slope if slope else 0.0
             crossings |= {lam} if 0.0 < lam < 1.0 else set()
         ends = sorted(crossings)
-        middles = [(a + b) / 2 for a, b in pairwise(ends)]
+        # The widest first: crossings that are one but for rounding have nothing between them.
+        widest = sorted(pairwise(ends), key=lambda pair: (pair[0] - pair[1], pair[0]))
+        middles = [(a + b) / 2 for a, b in widest]
         found: dict[int, float] = {}
         for lam in [*middles, *ends]:
             found.setdefault(self.rung_at(lam), lam)

@@ -64,10 +64,11 @@ def test_lam_takes_the_highest_mean_reward_by_hand():
 
 
 def test_ties_go_to_the_lower_share_then_to_the_earlier():
-    # 0.1 and 0.3 differ from 0.2 by binary fractions: equal only when rounded.
-    level = merging(rung("a", "b", quality=0.5 + 0.1, share=0.2 + 0.1))
-    assert level.rungs[0].reward(0.5) == pytest.approx(level.rungs[3].reward(0.5), abs=1e-15)
-    assert at(level, 0.5) == ("a",)
+    # Equal but for binary fractions, which say that the set is better.
+    singles = [Rung((arm,), 0.3, 0.2) for arm in ARMS]
+    level = MergingPolicy("m", ARMS, [*singles, rung("a", "b", quality=0.4, share=0.6)], None, None)
+    assert 0.0 < level.rungs[3].reward(0.2) - level.rungs[0].reward(0.2) < 1e-12
+    assert at(level, 0.2) == ("a",)
     dearer_first = [Rung(("a",), 0.5, 0.3), Rung(("b",), 0.4, 0.2), Rung(("c",), 0.4, 0.2)]
     policy = MergingPolicy("m", ARMS, dearer_first, None, None)
     assert at(policy, 0.5) == ("b",)
@@ -84,8 +85,13 @@ def test_every_rung_that_some_lam_takes_has_a_lam():
         rungs += [rung("a", "b", quality=q, share=s) for q, s in numbers[3:]]
         policy = MergingPolicy("m", ARMS, rungs, None, None)
         told = policy.lams_of_costs()
-        taken = {policy.cost_at(lam) for lam in np.linspace(0.0, 1.0, 1001)}
+        costs = [policy.cost_at(lam) for lam in np.linspace(0.0, 1.0, 1001)]
+        taken = set(costs)
         assert taken <= set(told)
+        for number in taken:
+            if costs.count(number) > 2:  # inside its range, not at an end where another is as good
+                near = (told[number] - 1e-6, told[number] + 1e-6)
+                assert {policy.rung_at(lam) for lam in near} == {number}
         assert all(policy.rung_at(lam) == number for number, lam in told.items())
         several += len(taken) > 2
     assert several > 10
