@@ -79,13 +79,13 @@ def test_ties_go_to_the_lower_share_then_to_the_earlier():
 def test_every_rung_that_some_lam_takes_has_a_lam():
     random = np.random.default_rng(7)
     several = 0
-    for _ in range(60):
+    for _ in range(25):
         numbers = random.random((7, 2)).round(int(random.integers(1, 4)))  # with many ties
         rungs = [Rung((arm,), *numbers[place]) for place, arm in enumerate(ARMS)]
         rungs += [rung("a", "b", quality=q, share=s) for q, s in numbers[3:]]
         policy = MergingPolicy("m", ARMS, rungs, None, None)
         told = policy.lams_of_costs()
-        costs = [policy.cost_at(lam) for lam in np.linspace(0.0, 1.0, 1001)]
+        costs = [policy.cost_at(lam) for lam in np.linspace(0.0, 1.0, 251)]
         taken = set(costs)
         assert taken <= set(told)
         for number in taken:
@@ -94,7 +94,7 @@ def test_every_rung_that_some_lam_takes_has_a_lam():
                 assert {policy.rung_at(lam) for lam in near} == {number}
         assert all(policy.rung_at(lam) == number for number, lam in told.items())
         several += len(taken) > 2
-    assert several > 10
+    assert several > 4
 
 
 # The merged ranking
