@@ -579,7 +579,7 @@ def select(
         known = [] if quality is None else [f"quality {quality:.3f}"]
         known += [] if latency_ms is None else [f"latency {latency_ms:.1f} ms"]
         merges = choice.plan.combine == "merge"
-        of = f"merged, the latency of {choice.arm} alone" if merges else f"{choice.arm} alone"
+        of = "the arms merged, deciding included" if merges else f"{choice.arm} alone"
         typer.echo(
             f"expected       {', '.join(known) or 'unknown'}: {of}, over "
             f"{choice.expected.queries} held-out queries"

@@ -11,8 +11,8 @@ from router.policy import Plan
 def parse_plan(text: str, pipelines: Sequence[str]) -> Plan:
     """Return the plan that ``str(plan)`` wrote: one arm, or several joined by a mark.
 
-    ``a>b`` is a cascade, ``a+b`` fused, ``a&b`` (or ``a&``) merged. An arm whose own name holds such a mark is
-    recognised as one arm first.
+    ``a>b`` is a cascade, ``a+b`` fused, ``a&b`` (or ``a&``) merged. An arm whose own name holds
+    such a mark is recognised as one arm first.
 
     Raises:
         RouterError: the plan names an arm that the labels don't have.

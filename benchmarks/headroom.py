@@ -166,7 +166,8 @@ def merged(
 ) -> Floats:
     """(n,) nDCG@5 of what ``probes`` found for ``rows``, merged by models fitted on ``train``."""
     from router.frozen_queries import FrozenQueries
-    from router.policies.merging import MergingPolicy, Rung
+    from router.policies.merging import MergingPolicy
+    from router.rungs import Rung
     from training.learners.merging import fit_rung
     from training.learners.probing import probe_depth
     from training.own_rankings import own_quality, primary

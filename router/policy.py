@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -87,11 +87,23 @@ class Decided:
     by descending expected gain, then name. None where an arm answers."""
 
 
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a plan comes to on held-out queries."""
+
+    quality: float
+    latency_ms: float
+    """Of all its arms, and of deciding."""
+    queries: int
+
+
 class Policy(ABC):
     """Maps queries to plans over ``arms``. Read-only once made; shared by threads."""
 
     kind: ClassVar[str]
     """Names the class in ``policy.json``; ``router.policies`` maps it to a module."""
+    by_query: ClassVar[bool] = True
+    """Whether it is meant to tell queries apart; sending all to one arm is no fault otherwise."""
     name: str
     """Names the policy in reports; its folder under ``policies/``."""
     arms: tuple[str, ...]
@@ -130,9 +142,17 @@ class Policy(ABC):
         chosen = rows.argmax(axis=1).tolist() if len(rows) else []
         return Decided(tuple(Plan((self.arms[column],)) for column in chosen), rows)
 
-    def probes_at(self, lam: float) -> tuple[str, ...]:
-        """Return the probes that are run on every query at ``lam``: all, unless λ decides."""
+    def probes_at(self, lam: float, allowed: Collection[str] | None = None) -> tuple[str, ...]:
+        """Return the probes that are run on every query at ``lam``: all, unless λ decides.
+
+        ``allowed``: arms that may answer; a policy that answers with what all of its probes found
+        runs no others.
+        """
         return self.probes
+
+    def means_of(self, plan: Plan) -> Means | None:
+        """What a plan that merges comes to on held-out queries; None where that isn't known."""
+        return None
 
     def cost_at(self, lam: float) -> int:
         """Return a number that is equal for λ at which deciding takes equally long."""

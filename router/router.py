@@ -230,7 +230,7 @@ class Router:
         if not queries:
             return [], Probing(), ()
         used = chooser.nearest_lam(wanted)
-        probes = chooser.probes_at(used)
+        probes = chooser.probes_at(used, allowed)
         everything = len(allowed) == len(self.arms)
         competes = None if everything else self._mask(allowed)
         known = Known(
@@ -238,7 +238,7 @@ class Router:
             preference=None if competes is None else self._preference(used, chooser.name),
         )
         probed = Probing()
-        alone = bool(probes) and len(allowed) == 1  # whatever the probes would find
+        alone = bool(chooser.probes) and len(allowed) == 1  # whatever the probes would find
         if (probes or depth) and not alone:  # arms run: they may take its query vectors
             known = chooser.with_vectors(queries, used, known)
             if chooser.queries is not None and known.embeddings is not None:
@@ -265,7 +265,7 @@ class Router:
             Choice(
                 arm=plan.answering_arm,
                 probabilities=dict(zip(allowed, row, strict=True)),
-                expected=self.expected(plan.answering_arm, used, chooser.name),
+                expected=self._expected_of(plan, used, chooser),
                 lam=wanted,
                 lam_used=used,
                 policy=chooser.name,
@@ -320,7 +320,8 @@ class Router:
             return dataset, allowed
         if dataset is None:
             chooser = self._policy(policy)
-            if not chooser.probes_at(chooser.nearest_lam(self._lam_of(wish, chooser)[0])):
+            used = chooser.nearest_lam(self._lam_of(wish, chooser)[0])
+            if not chooser.probes_at(used, allowed):
                 return dataset, allowed
         return self._had(dataset, allowed)
 
@@ -353,6 +354,13 @@ class Router:
             policy: by name; default: the router's default.
         """
         return self._expected_at(float(lam), policy or self.default_policy).get(arm)
+
+    def _expected_of(self, plan: Plan, lam: float, chooser: Policy) -> Expected | None:
+        """Of the arm that answers; of a merged plan as a whole, where its policy knows."""
+        if plan.combine != "merge":
+            return self.expected(plan.answering_arm, lam, chooser.name)
+        means = chooser.means_of(plan)
+        return None if means is None else Expected(means.quality, means.latency_ms, means.queries)
 
     def _nearest_expected(self, lam: float, policy: str) -> dict[str, Expected]:
         """Arm → what is recorded of it at the λ nearest to ``lam`` that has it."""

@@ -238,6 +238,8 @@ def _metrics(
         for split in ("val", "test"):
             rows = shop.action.splits == split
             entry[split] = held_out_metrics(_rows(shop, split), one.rows(rows), lam)
+            if not fixed.fitted.learned[name].by_query and "collapsed" in entry[split]:
+                entry[split]["collapsed"] = False
         if name in fixed.head_metrics:
             entry["kept_epoch"] = dict(fixed.head_metrics[name].metrics[lam])
         found.setdefault(name, {})[f"{lam:g}"] = entry

@@ -10,9 +10,8 @@ comes: ``(1−λ)·quality + λ·(1 − share)``, and the highest is taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,34 +24,24 @@ from router.candidates import Candidates
 from router.frozen_queries import ENCODER_KEYS, FrozenQueries
 from router.policies.files import read_arrays, read_policy_json, write_arrays, write_policy_json
 from router.policies.over_vectors import softmax_over
-from router.policy import NOTHING, Combine, Decided, Embeddings, Known, Plan, Policy, masked
+from router.policy import (
+    NOTHING,
+    Combine,
+    Decided,
+    Embeddings,
+    Known,
+    Means,
+    Plan,
+    Policy,
+    masked,
+)
 from router.probe_features import Lists, as_lists, key_of
 from router.quality_model import query_columns
 from router.query_vectors import QueryVectors, array_shapes
-from router.relevance import RelevanceModel, relevance_count
+from router.relevance import relevance_count
+from router.rungs import Rung, best_rung, lams_of_rungs, read_rung
 
 _KEYS = ("name", "arms", "probe_depth", "tau", "encoder", "k", "temperature", "rungs")
-_RUNG_KEYS = ("arms", "quality", "share", "reads_vectors", "relevance")
-
-
-@dataclass(frozen=True)
-class Rung:
-    """Arms that are run together."""
-
-    arms: tuple[str, ...]
-    """In the order in which they are run."""
-    quality: float = 0.0
-    """Mean over held-out queries."""
-    share: float = 0.0
-    """Mean over the same: all milliseconds of a query over the sum of all arms' latencies."""
-    model: RelevanceModel | None = None
-    """Orders what the arms found. None: the one arm's ranking answers as it is."""
-    reads_vectors: bool = False
-    """Whether the model reads the query's vector."""
-
-    def reward(self, lam: float) -> float:
-        """Mean reward at λ."""
-        return (1.0 - lam) * self.quality + lam * (1.0 - self.share)
 
 
 @dataclass(frozen=True)
@@ -84,6 +73,7 @@ class MergingPolicy(Policy):
     """
 
     kind: ClassVar[str] = "merging"
+    by_query: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -135,22 +125,14 @@ class MergingPolicy(Policy):
                 f"{'; '.join(problems)}"
             )
 
-    def rung_at(self, lam: float) -> int:
-        """Return which of ``rungs`` is taken at λ."""
-        weight = check_lam(lam)
-        return max(
-            range(len(self.rungs)),
-            key=lambda one: (
-                round(self.rungs[one].reward(weight), 12),
-                -self.rungs[one].share,
-                -one,
-            ),
-        )
+    def rung_at(self, lam: float, allowed: Collection[str] | None = None) -> int:
+        """Return which of ``rungs`` is taken at λ; see :func:`router.rungs.best_rung`."""
+        return best_rung(self.rungs, check_lam(lam), allowed)
 
-    def probes_at(self, lam: float) -> tuple[str, ...]:
+    def probes_at(self, lam: float, allowed: Collection[str] | None = None) -> tuple[str, ...]:
         """Return the arms that are run at λ and then merged; none where one arm answers."""
-        rung = self.rungs[self.rung_at(lam)]
-        return () if rung.model is None else rung.arms
+        rung = self.rungs[self.rung_at(lam, allowed)]
+        return () if rung.model is None else rung.run(allowed)
 
     def cost_at(self, lam: float) -> int:
         """Return the rung."""
@@ -158,19 +140,14 @@ class MergingPolicy(Policy):
 
     def lams_of_costs(self) -> dict[int, float]:
         """Each rung that is taken at some λ → a λ inside its range, or at its end."""
-        crossings = {0.0, 1.0}
-        for one, other in combinations(self.rungs, 2):
-            slope = one.quality + one.share - other.quality - other.share
-            lam = (one.quality - other.quality) / slope if slope else 0.0
-            crossings |= {lam} if 0.0 < lam < 1.0 else set()
-        ends = sorted(crossings)
-        # The widest first: crossings that are one but for rounding have nothing between them.
-        widest = sorted(pairwise(ends), key=lambda pair: (pair[0] - pair[1], pair[0]))
-        middles = [(a + b) / 2 for a, b in widest]
-        found: dict[int, float] = {}
-        for lam in [*middles, *ends]:
-            found.setdefault(self.rung_at(lam), lam)
-        return found
+        return lams_of_rungs(self.rungs)
+
+    def means_of(self, plan: Plan) -> Means | None:
+        """What the rung that merges just these arms comes to; None where there is none."""
+        for rung in self.rungs:
+            if plan.combine == "merge" and rung.model and set(rung.arms) == set(plan.arms):
+                return Means(rung.quality, rung.latency_ms, rung.queries)
+        return None
 
     def embed(self, queries: Sequence[str], lam: float) -> Embeddings | None:
         """(n, d) of the frozen encoder; None where the rung at λ doesn't read it."""
@@ -193,28 +170,53 @@ class MergingPolicy(Policy):
         Where one arm answers without being looked at: of the mean reward of each arm alone.
         """
         number = self.rung_at(lam)
-        if self.rungs[number].model is not None:
-            looked = self._looked(number, queries, known)
-            return softmax_over(self._expected(number, looked, len(queries)), self.tau)
-        alone = np.full(len(self.arms), -np.inf)
-        for one in self.rungs:
-            if one.model is None:
-                alone[self.arms.index(one.arms[0])] = one.reward(lam)
-        return softmax_over(np.tile(alone, (len(queries), 1)), self.tau)
+        if self.rungs[number].model is None:
+            return self._alone(lam, len(queries))
+        looked = self._looked(number, queries, known)
+        return softmax_over(self._expected(number, looked, len(queries)), self.tau)
 
     def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
-        """Merge what the arms of λ's rung found; see :meth:`merge` and :meth:`Policy.decide`."""
-        number = self.rung_at(lam)
-        if self.rungs[number].model is not None:
-            return self.merge(number, queries, known)
-        decided = super().decide(queries, lam, known)
-        reason = "the best arm at this λ, whatever the query"
-        return replace(decided, reasons=(reason,) * len(decided.plans))
+        """Merge what the arms of λ's rung found; see :meth:`merge` and :meth:`Policy.decide`.
+
+        Arms that don't compete for a query aren't run: the rung is the best without them.
+        """
+        numbers = self._rungs_of(lam, known, len(queries))
+        parts = {
+            number: self._single(lam, len(queries), known)
+            if self.rungs[number].model is None
+            else self.merge(number, queries, known)
+            for number in sorted(set(numbers)) or [self.rung_at(lam)]
+        }
+        return next(iter(parts.values())) if len(parts) == 1 else _by_row(parts, numbers)
+
+    def _rungs_of(self, lam: float, known: Known, n: int) -> list[int]:
+        """(n,) the rung of each query."""
+        if known.competes is None:
+            return [self.rung_at(lam)] * n
+        patterns, place = np.unique(known.competes, axis=0, return_inverse=True)
+        found = [
+            self.rung_at(lam, [arm for arm, may in zip(self.arms, one, strict=True) if may])
+            for one in patterns.tolist()
+        ]
+        return [found[one] for one in place.ravel().tolist()]
+
+    def _alone(self, lam: float, n: int) -> FloatArray:
+        """(n, A) softmax of the mean reward of each arm alone."""
+        values = np.full(len(self.arms), -np.inf)
+        for one in self.rungs:
+            if one.model is None:
+                values[self.arms.index(one.arms[0])] = one.reward(lam)
+        return softmax_over(np.tile(values, (n, 1)), self.tau)
+
+    def _single(self, lam: float, n: int, known: Known) -> Decided:
+        rows = masked(self._alone(lam, n), known)
+        plans = tuple(Plan((self.arms[column],)) for column in rows.argmax(axis=1)) if n else ()
+        return Decided(plans, rows, reasons=("the best arm at this λ, whatever the query",) * n)
 
     def merge(self, number: int, queries: Sequence[str], known: Known) -> Decided:
         """Merge what the arms of a rung with a model found.
 
-        Where an arm that was run may not answer, nothing is merged: of the others that were run
+        Where an arm was run that may not answer, nothing is merged: of the others that were run
         the one expected to be best answers.
         """
         rung = self.rungs[number]
@@ -307,18 +309,7 @@ class MergingPolicy(Policy):
         """Write ``policy.json``, ``vectors.safetensors`` and a folder for each model."""
         if self.vectors is not None:
             write_arrays(folder / "vectors.safetensors", self.vectors.arrays())
-        rungs = [
-            {
-                "arms": list(rung.arms),
-                "quality": rung.quality,
-                "share": rung.share,
-                "reads_vectors": rung.reads_vectors,
-                "relevance": None
-                if rung.model is None
-                else rung.model.save(folder / f"rung-{number}"),
-            }
-            for number, rung in enumerate(self.rungs)
-        ]
+        rungs = [rung.describe(folder / f"rung-{number}") for number, rung in enumerate(self.rungs)]
         content = {
             "name": self.name,
             "arms": list(self.arms),
@@ -345,7 +336,7 @@ class MergingPolicy(Policy):
         components = 0 if vectors is None else len(vectors.components)
         try:
             rungs = [
-                _read_rung(folder / f"rung-{number}", one, components)
+                read_rung(folder / f"rung-{number}", one, components)
                 for number, one in enumerate(content["rungs"])
             ]
         except (KeyError, TypeError, ValueError) as error:
@@ -365,15 +356,20 @@ class MergingPolicy(Policy):
         )
 
 
-def _read_rung(folder: Path, described: Mapping[str, Any], components: int) -> Rung:
-    """Read a rung; its model, if it has one, lies in ``folder``."""
-    if set(described) != set(_RUNG_KEYS):
-        raise ValueError(f"expected {', '.join(_RUNG_KEYS)}, got {', '.join(described)}")
-    arms, reads, model = tuple(described["arms"]), bool(described["reads_vectors"]), None
-    if described["relevance"] is not None:
-        features = relevance_count(components if reads else 0, arms, reads)
-        model = RelevanceModel.read(folder, described["relevance"], features)
-    return Rung(arms, float(described["quality"]), float(described["share"]), model, reads)
+def _by_row(parts: Mapping[int, Decided], numbers: Sequence[int]) -> Decided:
+    """Take each query's row from the part of its rung."""
+    rows = list(enumerate(numbers))
+
+    def told(part: Decided, row: int) -> float:
+        return np.nan if part.predicted_quality is None else float(part.predicted_quality[row])
+
+    return Decided(
+        tuple(parts[number].plans[row] for row, number in rows),
+        np.stack([parts[number].probabilities[row] for row, number in rows]),
+        np.array([told(parts[number], row) for row, number in rows]),
+        tuple((parts[number].reasons or {row: None})[row] for row, number in rows),
+        tuple((parts[number].rankings or {row: None})[row] for row, number in rows),
+    )
 
 
 def _names(known: Known, arms: Sequence[str], top: int) -> dict[int, str]:

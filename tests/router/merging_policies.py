@@ -8,9 +8,10 @@ import numpy as np
 
 from router.boosters import Boosters
 from router.candidates import PROBE_COLUMNS, candidates
-from router.policies.merging import MergingPolicy, Rung
+from router.policies.merging import MergingPolicy
 from router.probe_features import as_lists
 from router.relevance import Past, RelevanceModel, relevance_count
+from router.rungs import Rung
 
 ARMS = ("a", "b", "c")
 

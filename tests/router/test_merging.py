@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ from arms.records import Ranking
 from router.domain import Domain
 from router.policies import load_policy
 from router.policies.guarded import GuardedPolicy
-from router.policies.merging import MergingPolicy, Rung
-from router.policy import Known, Plan
+from router.policies.merging import MergingPolicy
+from router.policy import Known, Means, Plan
 from router.query_vectors import QueryVectors
 from router.relevance import relevance_count
+from router.rungs import Rung
 from tests.router.merging_policies import (
     ARMS,
     Knows,
@@ -177,39 +179,54 @@ def test_one_arm_alone_answers_as_it_is_and_says_why():
 # Arms that may not answer, or that aren't there
 
 
-def test_an_arm_that_may_not_answer_is_not_merged():
-    policy = merging(rung("a", "b"))
-    without_b = Known(probed=FOUND, competes=np.array([[True, False, True], [True, True, True]]))
-    decided = policy.decide(QUERIES, 0.0, without_b)
-    assert decided.plans == (Plan(("b", "a"), "cascade"), Plan(("a", "b"), "merge"))
+def test_arms_that_may_not_answer_are_not_run():
+    sets = [
+        *(Rung((arm,), quality, 0.1) for arm, quality in zip(ARMS, (0.5, 0.4, 0.6), strict=True)),
+        rung("a", "b", quality=0.7, share=0.5),
+        rung("a", "b", "c", quality=0.9, share=0.9),
+    ]
+    policy = MergingPolicy("m", ARMS, sets, None, None)
+    assert policy.probes_at(0.0) == ("a", "b", "c")
+    assert policy.probes_at(0.0, ("a", "c")) == ("a", "c")
+    assert policy.rung_at(0.0, ("a", "c")) == 4
+    # What is left of the larger set is the smaller one, whose models know just these arms.
+    assert policy.rung_at(0.0, ("a", "b")) == 3
+    # One arm is left of each set: the better arm alone answers.
+    assert policy.probes_at(0.0, ("c",)) == ()
+    few = MergingPolicy("m", ARMS, sets[:4], None, None)
+    assert (few.rung_at(0.0, ("b", "c")), few.probes_at(0.0, ("b", "c"))) == (2, ())
+    competes = np.array([[False, True, True], [True, True, False]])
+    decided = few.decide(QUERIES, 0.0, known(competes=competes))
+    assert decided.plans == (Plan(("c",)), Plan(("a", "b"), "merge"))
     assert decided.rankings[0] is None and decided.rankings[1].doc_ids == ("q", "p")
-    assert decided.predicted_quality[0] == pytest.approx(0.6 + 0.5 * THIRD)
-    assert decided.probabilities[0].tolist() == [1.0, 0.0, 0.0]
+    assert np.isnan(decided.predicted_quality[0])  # nobody looked at c
+    assert decided.predicted_quality[1] == pytest.approx(0.7 + 0.2 * THIRD)
+    assert decided.probabilities[0].argmax() == 2
+    assert decided.reasons == ("the best arm at this λ, whatever the query", None)
 
 
-def test_where_no_arm_that_was_run_may_answer_the_preferred_one_does():
-    policy = merging(rung("a", "b"))
-    competes = np.array([[False, False, True]] * 2)
-    decided = policy.decide(QUERIES, 0.0, known(competes=competes))
-    assert decided.plans == (Plan(("a", "b", "c"), "cascade"),) * 2
+def test_what_was_run_and_may_not_answer_is_not_merged():
+    policy = merging(rung("a", "b", "c"))
+    found = {**FOUND, "c": FOUND["a"]}
+    competes = np.array([[True, True, False]] * 2)
+    decided = policy.decide(QUERIES, 0.0, known(found, competes=competes))
+    assert [plan.combine for plan in decided.plans] == ["cascade", "cascade"]
+    assert all(plan.answering_arm != "c" for plan in decided.plans)
     assert decided.rankings == (None, None)
-    assert np.isnan(decided.predicted_quality).all()  # nobody looked at c
 
 
 def test_a_dataset_without_one_arm_merges_the_others():
-    policy = merging(rung("a", "b"))
-    missing = policy.decide(
-        QUERIES, 0.0, known({"a": FOUND["a"]}, competes=np.array([[True, False, True]] * 2))
-    )
-    assert [str(plan) for plan in missing.plans] == ["a&", "a&"]
-    assert missing.rankings[0].doc_ids == ("x", "y", "z")
+    policy = merging(rung("a", "b", "c"))
+    competes = np.array([[True, True, False]] * 2)
+    missing = policy.decide(QUERIES, 0.0, known(FOUND, competes=competes))
+    assert [str(plan) for plan in missing.plans] == ["a&b", "a&b"]
     # Among labelled queries of other datasets the arm is there, with nothing found.
-    empty = {"a": FOUND["a"], "b": [Ranking((), ()), FOUND["b"][1]]}
-    competes = np.array([[True, False, True], [True, True, True]])
+    empty = {**FOUND, "c": [Ranking((), ()), FOUND["a"][1]]}
+    competes = np.array([[True, True, False], [True, True, True]])
     mixed = policy.decide(QUERIES, 0.0, known(empty, competes=competes))
-    assert [str(plan) for plan in mixed.plans] == ["a&", "a&b"]
     assert mixed.rankings[0] == missing.rankings[0]
     assert mixed.predicted_quality[0] == missing.predicted_quality[0]
+    assert set(mixed.plans[1].arms) == {"a", "b", "c"}
 
 
 def test_a_dataset_without_any_of_the_arms_has_another_answer():
@@ -218,7 +235,14 @@ def test_a_dataset_without_any_of_the_arms_has_another_answer():
         ["one"], 0.0, Known(probed={}, competes=np.array([[False, False, True]]))
     )
     assert decided.plans == (Plan(("c",)),)
-    assert decided.rankings == (None,)
+    assert decided.rankings is None
+
+
+def test_a_merged_plan_has_the_means_of_its_set():
+    policy = merging(replace(rung("a", "b", quality=0.8), latency_ms=12.0, queries=7))
+    assert policy.means_of(Plan(("b", "a"), "merge")) == Means(0.8, 12.0, 7)
+    assert policy.means_of(Plan(("a", "c"), "merge")) is None
+    assert policy.means_of(Plan(("a",))) is None
 
 
 def test_nothing_found_is_an_empty_answer():

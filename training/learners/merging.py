@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arms.errors import SettingsError
 from arms.reward import FloatArray
 from router.frozen_queries import FrozenQueries
-from router.policies.merging import MergingPolicy, Rung
+from router.policies.merging import MergingPolicy
 from router.policy import Known, Plan
 from router.quality_model import query_columns
 from router.query_vectors import QueryVectors
+from router.rungs import Rung
 from training.fitting import Rows, Workshop
 from training.learners.probing import NOT_PROBES, pipeline_of, probe_depth
 from training.own_rankings import own_quality, primary
@@ -151,25 +153,40 @@ def fit_rung(
 
 
 def _measured(shop: Workshop, policy: MergingPolicy, rows: Rows) -> list[Rung]:
-    """Each rung with its mean quality and mean share of latency on ``rows``."""
+    """Each rung with its means on ``rows``, the same queries for all.
+
+    Where a query's dataset lacks the one arm of a rung, the best of the others that it has counts.
+    """
     table = shop.action.rows(rows)
     total_ms = np.where(table.competes, table.latency_ms, 0.0).sum(axis=1)
+    stand_in = _stand_ins(table)
     found = []
     for number, rung in enumerate(policy.rungs):
         if rung.model is None:
             column = table.arms.index(rung.arms[0])
-            has = table.competes[:, column]
-            quality, taken_ms = table.quality[has, column], table.latency_ms[has, column]
+            columns = np.where(table.competes[:, column], column, stand_in)
+            at = np.arange(len(rows)), columns
+            quality, taken_ms = table.quality[at], table.latency_ms[at]
         else:
-            has = np.ones(len(rows), dtype=bool)
             quality, taken_ms = _of_merging(shop, policy, number, rows)
-        share = np.divide(taken_ms, total_ms[has], out=np.zeros(len(quality)), where=taken_ms > 0)
+        share = np.divide(taken_ms, total_ms, out=np.zeros(len(rows)), where=total_ms > 0)
         found.append(
-            replace(rung, quality=float(quality.mean()), share=float(share.mean()))
-            if len(quality)
-            else replace(rung, quality=0.0, share=1.0)
+            replace(
+                rung,
+                quality=float(quality.mean()),
+                share=float(share.mean()),
+                latency_ms=float(taken_ms.mean()),
+                queries=len(rows),
+            )
         )
     return found
+
+
+def _stand_ins(table: RoutingTable) -> NDArray[np.intp]:
+    """(n,) of the arms that each query's dataset has, the best by mean quality."""
+    known = np.where(table.competes, table.quality, 0.0)
+    mean = known.sum(axis=0) / np.maximum(table.competes.sum(axis=0), 1)
+    return np.asarray(np.where(table.competes, mean, -np.inf).argmax(axis=1))
 
 
 def _of_merging(

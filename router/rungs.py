@@ -1,0 +1,116 @@
+"""Sets of arms that are run together, and which is worth most at a λ."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from router.relevance import RelevanceModel, relevance_count
+
+_KEYS = ("arms", "quality", "share", "latency_ms", "queries", "reads_vectors", "relevance")
+
+
+@dataclass(frozen=True)
+class Rung:
+    """Arms that are run together. Means are over the same held-out queries for all rungs."""
+
+    arms: tuple[str, ...]
+    """In the order in which they are run."""
+    quality: float = 0.0
+    """Mean, in [0, 1]."""
+    share: float = 0.0
+    """Mean of all milliseconds of a query over the sum of all arms' latencies."""
+    model: RelevanceModel | None = None
+    """Orders what the arms found. None: the one arm's ranking answers as it is."""
+    reads_vectors: bool = False
+    """Whether the model reads the query's vector."""
+    latency_ms: float = 0.0
+    """Mean milliseconds of a query."""
+    queries: int = 0
+    """How many held-out queries the means are over."""
+
+    def reward(self, lam: float) -> float:
+        """Mean reward at λ."""
+        return (1.0 - lam) * self.quality + lam * (1.0 - self.share)
+
+    def run(self, allowed: Collection[str] | None) -> tuple[str, ...]:
+        """Return those of its arms that are run where only ``allowed`` may be; None: all."""
+        return tuple(arm for arm in self.arms if allowed is None or arm in allowed)
+
+    def describe(self, folder: Path) -> dict[str, Any]:
+        """Write its model into the new ``folder``; return what :func:`read_rung` needs."""
+        return {
+            "arms": list(self.arms),
+            "quality": self.quality,
+            "share": self.share,
+            "latency_ms": self.latency_ms,
+            "queries": self.queries,
+            "reads_vectors": self.reads_vectors,
+            "relevance": None if self.model is None else self.model.save(folder),
+        }
+
+
+def read_rung(folder: Path, described: Mapping[str, Any], components: int) -> Rung:
+    """Read a rung; its model, if it has one, lies in ``folder``.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is described wrongly.
+        RouterError: its model's files are damaged.
+    """
+    if set(described) != set(_KEYS):
+        raise ValueError(f"expected {', '.join(_KEYS)}, got {', '.join(described)}")
+    numbers = [float(described[name]) for name in ("quality", "share", "latency_ms")]
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"quality, share and latency_ms must be finite, got {numbers}")
+    arms, reads, model = tuple(described["arms"]), bool(described["reads_vectors"]), None
+    if described["relevance"] is not None:
+        features = relevance_count(components if reads else 0, arms, reads)
+        model = RelevanceModel.read(folder, described["relevance"], features)
+    quality, share, latency_ms = numbers
+    return Rung(arms, quality, share, model, reads, latency_ms, int(described["queries"]))
+
+
+def best_rung(rungs: Sequence[Rung], lam: float, allowed: Collection[str] | None = None) -> int:
+    """Return which of ``rungs`` has the highest mean reward at λ: ties to less share, then first.
+
+    Where only ``allowed`` arms may be run, a rung runs those of its own. One that is left with a
+    single arm of several is none any more; of those that come to the same arms the one that has
+    fewest is taken, since its model is of these.
+    """
+
+    def usable(rung: Rung) -> bool:
+        run = rung.run(allowed)
+        return len(run) == len(rung.arms) or len(run) > 1
+
+    numbers = [number for number, rung in enumerate(rungs) if usable(rung)]
+    best = max(
+        numbers,
+        key=lambda one: (round(rungs[one].reward(lam), 12), -rungs[one].share, -one),
+    )
+    if rungs[best].model is None or rungs[best].run(allowed) == rungs[best].arms:
+        return best
+    run = set(rungs[best].run(allowed))
+    same = [one for one in numbers if rungs[one].model and set(rungs[one].run(allowed)) == run]
+    return min(same, key=lambda one: (len(rungs[one].arms), one))
+
+
+def lams_of_rungs(rungs: Sequence[Rung]) -> dict[int, float]:
+    """Each rung that is the best at some λ → a λ inside its range, or at its end."""
+    crossings = {0.0, 1.0}
+    for one, other in combinations(rungs, 2):
+        slope = one.quality + one.share - other.quality - other.share
+        lam = (one.quality - other.quality) / slope if slope else 0.0
+        crossings |= {lam} if 0.0 < lam < 1.0 else set()
+    ends = sorted(crossings)
+    # The widest first: crossings that are one but for rounding have nothing between them.
+    widest = sorted(pairwise(ends), key=lambda pair: (pair[0] - pair[1], pair[0]))
+    middles = [(a + b) / 2 for a, b in widest]
+    found: dict[int, float] = {}
+    for lam in [*middles, *ends]:
+        found.setdefault(best_rung(rungs, lam), lam)
+    return found
