@@ -12,7 +12,7 @@ from analysis.comparison import Comparison
 from analysis.content import ArmAnswer
 from analysis.outcomes import Outcome
 from analysis.results import Results
-from analysis.roles import BEST_STATIC
+from analysis.roles import BEST_STATIC, role_of, title_of
 from analysis.table import Kind, write_number
 
 FEW_QUERIES = 30
@@ -74,13 +74,68 @@ def _in_short(claim: Claim) -> str:
 
 
 def headline(results: Results) -> tuple[str, ...]:
-    """The short answer, a sentence per shown λ (against the best static arm), and a warning.
+    """The short answer, a sentence per shown λ (against the best static arm), others, a warning.
 
     The warning: at which λ the router has stopped choosing.
     """
     found = collapses(results.test.shares, results.labels.pipelines)
     own = [one for one in found if one.policy == results.router]
-    return (short_answer(results), *_beside_best_static(results), *collapse_sentences(own))
+    return (
+        short_answer(results),
+        *_beside_best_static(results),
+        *_others(results),
+        *collapse_sentences(own),
+    )
+
+
+def _others(results: Results) -> tuple[str, ...]:
+    """Which other policies are clearly ahead of the router at the shown λ; nothing where none is.
+
+    Each with its mean reward, the router's less its own, and at how many arms it is better in both
+    respects.
+    """
+    parts = []
+    for lam in results.shown_lams:
+        ahead = [
+            one
+            for one in results.test.comparisons
+            if one.lam == lam
+            and role_of(one.policy) == "routed"
+            and one.reward_difference.high is not None
+            and one.reward_difference.high < 0.0
+        ]
+        told = [
+            f"{title_of(one.policy)} ({_difference(one)})"
+            for one in sorted(ahead, key=lambda one: (-one.reward, one.policy))
+        ]
+        parts += [f"at λ = {lam:g} {', '.join(told)}"] if told else []
+    if not parts:
+        return ()
+    sentence = f"Other policies clearly ahead of {results.router} by reward: {'; '.join(parts)}."
+    n_arms = len(results.labels.pipelines)
+    beaten: dict[str, int] = {}
+    for claim in results.test.claims:
+        if claim.router != results.router and claim_answer(claim) == "yes":
+            beaten[claim.router] = beaten.get(claim.router, 0) + 1
+    most = max(beaten.values(), default=0)
+    best = [title_of(policy) for policy, count in beaten.items() if count == most]
+    if most:
+        sentence += (
+            f" At the best λ for each, {' and '.join(best)} "
+            f"{'is' if len(best) == 1 else 'are'} more accurate and faster than {most} of "
+            f"{counted(n_arms, 'single arm')}."
+        )
+    return (sentence,)
+
+
+def _difference(one: Comparison) -> str:
+    """Its reward, and the router's less that, with the interval."""
+    difference = one.reward_difference
+    assert difference.value is not None
+    assert difference.low is not None and difference.high is not None
+    low, high = (write_number("change", value) for value in (difference.low, difference.high))
+    less = write_number("change", difference.value)
+    return f"{write_number('quality', one.reward)}, router less this {less} [{low}, {high}]"
 
 
 def _beside_best_static(results: Results) -> tuple[str, ...]:

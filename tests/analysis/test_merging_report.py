@@ -10,6 +10,7 @@ from analysis.compare import Side, compare_runs
 from analysis.compare_text import write_comparison
 from analysis.detail_tables import found_table
 from analysis.figures import planned_figures
+from analysis.headline import headline
 from analysis.losses import lost_queries
 from analysis.markdown import write_markdown
 from analysis.merging import PASSES_ORACLE, merging_policies
@@ -152,3 +153,20 @@ def test_runs_that_merge_are_compared(merging_labels):
     )
     assert change.quality.value == pytest.approx((b - a).mean())
     assert "merging" in write_comparison(compared)
+
+
+def test_the_first_lines_name_policies_that_are_clearly_ahead(merging_labels):
+    def said(gain):
+        settings = ReportSettings(n_resamples=200, router="router", lams=(0.0, 0.3))
+        results = compute_results(merging_labels, suite_with(merging_labels, gain=gain), settings)
+        found = [one for one in headline(results) if one.startswith("Other policies clearly")]
+        return found, results
+
+    found, results = said(0.1)
+    compared = {(one.policy, one.lam): one for one in results.test.comparisons}
+    ahead = compared["merging", 0.0]
+    assert ahead.reward_difference.high < 0.0
+    assert f"at λ = 0 merging ({ahead.reward:.3f}, router less this −" in found[0]
+    assert "At the best λ for each, " in found[0]
+    worse, results = said(-0.9)
+    assert not any("merging" in one for one in worse)
