@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from arms.atomic import atomic_file
 from arms.errors import MissingExtraError, RouterError
 from arms.reward import FloatArray
+from router.policies.files import read_held, sha256_of
 
 
 class Boosters:
@@ -59,27 +59,16 @@ class Boosters:
         for number, text in enumerate(self.texts):
             with atomic_file(folder / f"boosters-{number}.txt") as temporary:
                 temporary.write_bytes(text.encode("utf-8"))
-        return [hashlib.sha256(text.encode("utf-8")).hexdigest() for text in self.texts]
+        return [sha256_of(text.encode("utf-8")) for text in self.texts]
 
     @classmethod
     def read(cls, folder: Path, hashes: Sequence[str], features: int) -> Boosters:
         """Read what :meth:`save` wrote; raise ``RouterError`` where a file is absent or altered."""
-        texts = []
-        for number, wanted in enumerate(hashes):
-            path = folder / f"boosters-{number}.txt"
-            try:
-                content = path.read_bytes()
-            except OSError as error:
-                raise RouterError(
-                    f"{path} is absent ({error}); copy the whole router folder, or rerun l2r train"
-                ) from error
-            if hashlib.sha256(content).hexdigest() != wanted:
-                raise RouterError(
-                    f"{path} is not the file that training wrote; copy the router folder again, "
-                    "or rerun l2r train"
-                )
-            texts.append(content.decode("utf-8"))
-        return cls(texts, features)
+        held = [
+            read_held(folder / f"boosters-{number}.txt", sha256)
+            for number, sha256 in enumerate(hashes)
+        ]
+        return cls([content.decode("utf-8") for content in held], features)
 
 
 def import_lightgbm() -> Any:

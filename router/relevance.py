@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 from arms.reward import FloatArray
 from router.boosters import Boosters
 from router.candidates import Candidates, candidate_columns, candidates
-from router.policies.files import read_arrays, write_arrays
+from router.policies.files import (
+    POLICY,
+    check_numbers,
+    read_arrays,
+    read_held,
+    sha256_of,
+    write_arrays,
+)
 from router.policy import Embeddings
 from router.probe_features import LIST_FEATURES, Lists
 from router.query_features import SURFACE_FEATURES
@@ -39,6 +46,7 @@ PAST_COLUMNS = (
 PLAIN_COLUMNS = ("mean_gain", "queries")
 """Columns of :meth:`Past.plain_columns`, in order."""
 _ARRAYS = ("documents", "starts", "queries", "gains")
+_PAST = "past.safetensors"
 
 
 @dataclass(frozen=True)
@@ -216,11 +224,10 @@ class RelevanceModel:
     def save(self, folder: Path) -> dict[str, Any]:
         """Write arrays and the booster into the new ``folder``; return what :meth:`read` needs."""
         folder.mkdir()
-        write_arrays(
-            folder / "past.safetensors", {name: getattr(self.past, name) for name in _ARRAYS}
-        )
+        write_arrays(folder / _PAST, {name: getattr(self.past, name) for name in _ARRAYS})
         return {
             "boosters": self.booster.save(folder),
+            "past": sha256_of((folder / _PAST).read_bytes()),
             "k": self.k,
             "top": self.top,
             "order_weight": self.order_weight,
@@ -229,9 +236,14 @@ class RelevanceModel:
     @classmethod
     def read(cls, folder: Path, described: Mapping[str, Any], features: int) -> RelevanceModel:
         """Read what :meth:`save` wrote; raise ``RouterError`` where it is damaged."""
-        arrays = read_arrays(folder / "past.safetensors", dict.fromkeys(_ARRAYS, (None,)))
+        place = f"{folder.parent / POLICY} ({folder.name})"
+        check_numbers(place, described, {"k": 1, "top": 1}, finite=("order_weight",))
+        check_numbers(place, described, {"top": described["k"]})
+        if "past" in described:  # routers trained before it was held have no hash of it
+            read_held(folder / _PAST, described["past"])
+        arrays = read_arrays(folder / _PAST, dict.fromkeys(_ARRAYS, (None,)))
         booster = Boosters.read(folder, described["boosters"], features)
-        numbers = int(described["k"]), int(described["top"]), float(described["order_weight"])
+        numbers = described["k"], described["top"], float(described["order_weight"])
         return cls(booster, Past(**arrays), *numbers)
 
 

@@ -8,8 +8,7 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from router.policies.files import POLICY, check_numbers
 from router.relevance import RelevanceModel, relevance_count
 
 _KEYS = ("arms", "quality", "share", "latency_ms", "queries", "reads_vectors", "relevance")
@@ -60,19 +59,19 @@ def read_rung(folder: Path, described: Mapping[str, Any], components: int) -> Ru
 
     Raises:
         ValueError, KeyError, TypeError: it is described wrongly.
-        RouterError: its model's files are damaged.
+        RouterError: one of its numbers can't be, or its model's files are damaged.
     """
     if set(described) != set(_KEYS):
         raise ValueError(f"expected {', '.join(_KEYS)}, got {', '.join(described)}")
-    numbers = [float(described[name]) for name in ("quality", "share", "latency_ms")]
-    if not np.isfinite(numbers).all():
-        raise ValueError(f"quality, share and latency_ms must be finite, got {numbers}")
+    means = ("quality", "share", "latency_ms")
+    place = f"{folder.parent / POLICY} ({folder.name})"
+    check_numbers(place, described, {"queries": 0}, finite=means)
     arms, reads, model = tuple(described["arms"]), bool(described["reads_vectors"]), None
     if described["relevance"] is not None:
         features = relevance_count(components if reads else 0, arms, reads)
         model = RelevanceModel.read(folder, described["relevance"], features)
-    quality, share, latency_ms = numbers
-    return Rung(arms, quality, share, model, reads, latency_ms, int(described["queries"]))
+    quality, share, latency_ms = (float(described[name]) for name in means)
+    return Rung(arms, quality, share, model, reads, latency_ms, described["queries"])
 
 
 def best_rung(rungs: Sequence[Rung], lam: float, allowed: Collection[str] | None = None) -> int:

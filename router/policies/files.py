@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from arms.errors import RouterError
 
 POLICY = "policy.json"
 FORMAT_VERSION = 1
+_REMEDY = "copy the whole router folder, or rerun l2r train"
 
 
 def lam_folder_name(lam: float) -> str:
@@ -64,6 +68,80 @@ def read_policy_json(folder: Path, keys: Iterable[str] = ()) -> dict[str, Any]:
         )
     result: dict[str, Any] = content
     return result
+
+
+def check_numbers(
+    place: str,
+    content: Mapping[str, Any],
+    whole: Mapping[str, int] | None = None,
+    positive: Iterable[str] = (),
+    finite: Iterable[str] = (),
+) -> None:
+    """Raise ``RouterError``, with every problem, where an entry of ``content`` isn't the number.
+
+    Args:
+        place: the file that holds the entries, and where in it.
+        content: they.
+        whole: name → the least it may be, of whole numbers.
+        positive: names of finite numbers above 0.
+        finite: names of finite numbers.
+    """
+
+    def is_finite(name: str) -> bool:
+        value = content.get(name)
+        return type(value) in (int, float) and math.isfinite(value or 0)
+
+    problems = [
+        f"{name} should be a whole number of at least {least}, got {content.get(name)!r}"
+        for name, least in (whole or {}).items()
+        if type(content.get(name)) is not int or content[name] < least
+    ]
+    problems += [
+        f"{name} should be a finite number above 0, got {content.get(name)!r}"
+        for name in positive
+        if not is_finite(name) or content[name] <= 0
+    ]
+    problems += [
+        f"{name} should be a finite number, got {content.get(name)!r}"
+        for name in finite
+        if not is_finite(name)
+    ]
+    if problems:
+        raise RouterError(f"{place} is damaged: {'; '.join(problems)}; {_REMEDY}")
+
+
+@contextmanager
+def well_described(folder: Path, what: str) -> Iterator[None]:
+    """Turn what goes wrong while ``what`` of a policy's entries is read into a ``RouterError``."""
+    try:
+        yield
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise RouterError(
+            f"{folder / POLICY} describes its {what} wrongly ({error!r}); {_REMEDY}"
+        ) from error
+
+
+def sha256_of(content: bytes) -> str:
+    """Return the SHA-256 of a file's content, which :func:`read_held` asks for."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_held(path: Path, sha256: str) -> bytes:
+    """Read a file that its policy holds by its hash.
+
+    Raises:
+        RouterError: it is absent, or another than was written.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RouterError(f"{path} is absent ({error}); {_REMEDY}") from error
+    if sha256_of(content) != sha256:
+        raise RouterError(
+            f"{path} is not the file that training wrote; copy the router folder again, "
+            "or rerun l2r train"
+        )
+    return content
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -22,7 +22,15 @@ from arms.records import Ranking
 from arms.reward import FloatArray, check_lam
 from router.candidates import Candidates
 from router.frozen_queries import ENCODER_KEYS, FrozenQueries
-from router.policies.files import read_arrays, read_policy_json, write_arrays, write_policy_json
+from router.policies.files import (
+    POLICY,
+    check_numbers,
+    read_arrays,
+    read_policy_json,
+    well_described,
+    write_arrays,
+    write_policy_json,
+)
 from router.policies.over_vectors import softmax_over
 from router.policy import (
     NOTHING,
@@ -35,7 +43,7 @@ from router.policy import (
     Policy,
     masked,
 )
-from router.probe_features import Lists, as_lists, key_of
+from router.probe_features import LEAST_DEPTH, Lists, as_lists, key_of
 from router.quality_model import query_columns
 from router.query_vectors import QueryVectors, array_shapes
 from router.relevance import relevance_count
@@ -326,24 +334,26 @@ class MergingPolicy(Policy):
     def load(cls, folder: Path) -> MergingPolicy:
         """Read what :meth:`save` wrote; LightGBM and the encoder are loaded later."""
         content = read_policy_json(folder, _KEYS)
-        described, vectors = content["encoder"], None
+        with well_described(folder, "arms, sets or encoder"):
+            return cls._read(folder, content)
+
+    @classmethod
+    def _read(cls, folder: Path, content: Mapping[str, Any]) -> MergingPolicy:
+        place, described, vectors = str(folder / POLICY), content["encoder"], None
+        check_numbers(place, content, {"probe_depth": LEAST_DEPTH}, positive=("tau",))
         if described is not None:
+            check_numbers(place, content, {"k": 1}, positive=("temperature",))
             if set(described) != set(ENCODER_KEYS):
                 raise RouterError(f"{folder} describes its encoder wrongly; rerun l2r train")
             shapes = array_shapes(len(content["arms"]))
             arrays = read_arrays(folder / "vectors.safetensors", shapes)
             vectors = QueryVectors.of(arrays, content["k"], content["temperature"])
         components = 0 if vectors is None else len(vectors.components)
-        try:
+        with well_described(folder, "rungs"):
             rungs = [
                 read_rung(folder / f"rung-{number}", one, components)
                 for number, one in enumerate(content["rungs"])
             ]
-        except (KeyError, TypeError, ValueError) as error:
-            raise RouterError(
-                f"{folder} describes its rungs wrongly ({error!r}); copy the whole router folder, "
-                "or rerun l2r train"
-            ) from error
         queries = None if described is None else FrozenQueries.read(described)
         return cls(
             content["name"],
@@ -351,7 +361,7 @@ class MergingPolicy(Policy):
             rungs,
             vectors,
             queries,
-            int(content["probe_depth"]),
+            content["probe_depth"],
             float(content["tau"]),
         )
 

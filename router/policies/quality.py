@@ -22,10 +22,18 @@ from arms.errors import RouterError
 from arms.reward import BoolArray, FloatArray, check_lam
 from router.boosters import Boosters
 from router.frozen_queries import ENCODER_KEYS, FrozenQueries
-from router.policies.files import read_arrays, read_policy_json, write_arrays, write_policy_json
+from router.policies.files import (
+    POLICY,
+    check_numbers,
+    read_arrays,
+    read_policy_json,
+    well_described,
+    write_arrays,
+    write_policy_json,
+)
 from router.policies.over_vectors import softmax_over
 from router.policy import NOTHING, Decided, Known, Plan, Policy, Probed, masked
-from router.probe_features import Lists, as_lists
+from router.probe_features import LEAST_DEPTH, Lists, as_lists
 from router.quality_model import QualityModel, feature_count, model_features, without_pairs
 from router.query_vectors import QueryVectors, array_shapes
 from router.relevance import RelevanceModel, relevance_count
@@ -242,7 +250,17 @@ class QualityPolicy(Policy):
     def load(cls, folder: Path) -> QualityPolicy:
         """Read what :meth:`save` wrote; LightGBM and the encoder are loaded later."""
         content = read_policy_json(folder, _KEYS)
-        n_arms, described = len(content["arms"]), content["encoder"]
+        with well_described(folder, "arms, models or encoder"):
+            return cls._read(folder, content)
+
+    @classmethod
+    def _read(cls, folder: Path, content: Mapping[str, Any]) -> QualityPolicy:
+        place, described = str(folder / POLICY), content["encoder"]
+        depth = {"probe_depth": LEAST_DEPTH} if content["probes"] else {}
+        nearby = {} if described is None else {"k": 1}
+        positive = ("tau",) if described is None else ("tau", "temperature")
+        check_numbers(place, content, depth | nearby, positive)
+        n_arms = len(content["arms"])
         shapes: dict[str, tuple[int | None, ...]] = {
             "usual": (n_arms,),
             "weights": (2,),

@@ -11,6 +11,7 @@ from arms.errors import RouterError
 from arms.records import Ranking
 from router.domain import Domain
 from router.policies import load_policy
+from router.policies.files import write_arrays
 from router.policies.guarded import GuardedPolicy
 from router.policies.merging import MergingPolicy
 from router.policy import Known, Means, Plan
@@ -417,13 +418,56 @@ def alter(folder, change):
         (lambda c: c.update(rungs=None), "describes its rungs wrongly"),
         (lambda c: c["rungs"][0].update(arms=[]), "a rung without a model has the arms"),
         (lambda c: c["rungs"][1].update(arms=["x"]), "a rung runs x"),
-        (lambda c: c.update(encoder={"encoder": "x"}), "describes its encoder wrongly"),
+        (lambda c: c.update(encoder={"encoder": "x"}), "k should be a whole number of at least 1"),
+        (
+            lambda c: c.update(encoder={"encoder": "x"}, k=1, temperature=0.1),
+            "describes its encoder wrongly",
+        ),
+        (lambda c: c.update(arms=None), "describes its arms, sets or encoder wrongly"),
+        (lambda c: c.update(tau=0), "tau should be a finite number above 0, got 0"),
+        (lambda c: c.update(tau=-0.1), "tau should be a finite number above 0, got -0.1"),
+        (lambda c: c.update(tau=math.nan), "tau should be a finite number above 0, got nan"),
+        (lambda c: c.update(tau="0.1"), "tau should be a finite number above 0, got '0.1'"),
+        (lambda c: c.update(probe_depth=9), "probe_depth should be a whole number of at least 10"),
+        (lambda c: c.update(probe_depth=12.5), "probe_depth should be a whole .* got 12.5"),
+        (lambda c: c["rungs"][0].update(queries=-1), r"\(rung-0\).* queries .* least 0, got -1"),
+        (lambda c: c["rungs"][0].update(share=math.inf), "share should be a finite .* got inf"),
+        (lambda c: c["rungs"][3]["relevance"].update(k=0), r"\(rung-3\).* k .* least 1, got 0"),
+        (lambda c: c["rungs"][3]["relevance"].update(top=True), "top .* least 1, got True"),
+        (lambda c: c["rungs"][3]["relevance"].update(top=1), "top .* at least 2, got 1"),
+        (
+            lambda c: c["rungs"][4]["relevance"].update(order_weight=math.nan),
+            r"\(rung-4\) is damaged: order_weight should be a finite number, got nan",
+        ),
     ],
 )
 def test_a_description_that_does_not_fit_is_refused(saved, change, told):
     alter(saved[1], change)
-    with pytest.raises(RouterError, match=told):
+    with pytest.raises(RouterError, match=told) as raised:
         load_policy(saved[1])
+    if "should be" in told or "least" in told:
+        for part in (str(saved[1] / "policy.json"), "copy the whole router folder", "l2r train"):
+            assert part in str(raised.value)
+
+
+def test_every_damaged_number_is_told_at_once(saved):
+    alter(saved[1], lambda c: c.update(tau=None, probe_depth="20"))
+    with pytest.raises(RouterError, match=r"probe_depth .* got '20'; tau .* got None"):
+        load_policy(saved[1])
+
+
+def test_the_past_of_another_set_is_refused(saved):
+    folder = saved[1]
+    others = replace(no_past(), documents=np.array([-7], dtype=np.int64))
+    write_arrays(
+        folder / "rung-3" / "past.safetensors",
+        {name: getattr(others, name) for name in ("documents", "starts", "queries", "gains")},
+    )
+    with pytest.raises(RouterError, match=r"rung-3.past.safetensors is not the file that training"):
+        load_policy(folder)
+    # A router from before the past was held says nothing of it.
+    alter(folder, lambda c: c["rungs"][3]["relevance"].pop("past"))
+    assert load_policy(folder).rungs[3].model.past.documents.tolist() == [-7]
 
 
 def test_models_of_other_arms_are_refused(saved):

@@ -1,15 +1,28 @@
 """Candidates, their past, and expected nDCG, by hand."""
 
+import json
 import math
 
 import numpy as np
 import pytest
 
+from arms.errors import RouterError
 from arms.records import Ranking
+from router.boosters import Boosters
 from router.candidates import candidate_columns, candidates
+from router.policies import load_policy
+from router.policies.files import write_arrays
+from router.policies.quality import QualityPolicy
 from router.probe_features import as_lists, key_of
+from router.quality_model import QualityModel, feature_count
 from router.query_vectors import QueryVectors
-from router.relevance import PAST_COLUMNS, Past, RelevanceModel, past_columns
+from router.relevance import (
+    PAST_COLUMNS,
+    Past,
+    RelevanceModel,
+    past_columns,
+    relevance_count,
+)
 
 FOUND = {
     "a": [Ranking(("x", "y", "z"), (3.0, 2.0, 1.0)), Ranking((), ())],
@@ -137,3 +150,70 @@ def test_expected_ndcg_is_that_of_the_expected_gains():
     third = 1 / math.log2(3)
     assert expected[0].tolist() == pytest.approx([0.6 + 0.3 * third, 0.1 + 0.6 * third])
     assert expected[1, 0] == 0.0
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """The folder of a probing policy; its boosters are read when they are first asked."""
+    probes = ("a", "b")
+    relevance = RelevanceModel(Boosters(["gain"], relevance_count(0, probes)), past(), 5, 5)
+    boosters = Boosters(["relative", "relative", "mean"], feature_count(0, probes))
+    numbers = np.zeros(2), np.ones(2), np.array([1.0, 9.0])
+    model = QualityModel(boosters, *numbers, vectors=None, relevance=relevance)
+    QualityPolicy("probing", probes, model, None, probes, probe_depth=12).save(tmp_path)
+    return tmp_path
+
+
+def alter(folder, change):
+    path = folder / "policy.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def test_a_saved_probing_policy_is_read_as_it_was(saved):
+    loaded = load_policy(saved)
+    assert (loaded.probe_depth, loaded.tau, loaded.model.relevance.top) == (12, 0.1, 5)
+    assert loaded.model.relevance.past.gains.tolist() == past().gains.tolist()
+    without = {"probes": [], "probe_depth": 0, "relevance": None}
+    alter(saved, lambda c: c.update(without))
+    assert load_policy(saved).probe_depth == 0  # nothing is looked at
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda c: c.update(tau=0), "tau should be a finite number above 0, got 0"),
+        (lambda c: c.update(tau=math.nan), "tau should be a finite number above 0, got nan"),
+        (lambda c: c.update(probe_depth=3), "probe_depth should be .* at least 10, got 3"),
+        (lambda c: c.update(probe_depth=0), "probe_depth should be .* at least 10, got 0"),
+        (
+            lambda c: c.update(encoder={}, k=0, temperature=-1.0),
+            "k should be .* at least 1, got 0; temperature should be .* above 0, got -1.0",
+        ),
+        (lambda c: c["relevance"].update(k=0), r"\(relevance\) is damaged: k .* got 0"),
+        (lambda c: c["relevance"].update(top=4), r"\(relevance\) .* top .* at least 5, got 4"),
+        (lambda c: c["relevance"].update(order_weight=math.inf), "order_weight .* got inf"),
+        (lambda c: c.update(relevance=[1]), "describes its arms, models or encoder wrongly"),
+        (lambda c: c.update(boosters=3), "describes its arms, models or encoder wrongly"),
+        (lambda c: c.update(arms=None), "describes its arms, models or encoder wrongly"),
+    ],
+)
+def test_a_damaged_probing_policy_is_refused(saved, change, told):
+    alter(saved, change)
+    with pytest.raises(RouterError, match=told) as raised:
+        load_policy(saved)
+    for part in (str(saved / "policy.json"), "copy the whole router folder, or rerun l2r train"):
+        assert part in str(raised.value)
+
+
+def test_another_past_is_refused(saved):
+    names = ("documents", "starts", "queries", "gains")
+    path = saved / "relevance" / "past.safetensors"
+    arrays = {name: getattr(past(), name) for name in names}
+    write_arrays(path, {**arrays, "gains": arrays["gains"][::-1]})
+    with pytest.raises(RouterError, match=r"past\.safetensors is not the file that training wrote"):
+        load_policy(saved)
+    path.unlink()
+    with pytest.raises(RouterError, match=r"past\.safetensors is absent"):
+        load_policy(saved)
