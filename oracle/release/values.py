@@ -18,6 +18,8 @@ from oracle.release.graded_quality import (
 )
 from oracle.release.grades import grade_faults
 from oracle.release.json_schema import RAN, SPLITS, STATUSES
+from oracle.release.ranking_order import order_faults
+from oracle.release.sample_medians import sample_faults
 from oracle.tables import GRADE, RELEVANT_GRADES
 
 BoolArray = NDArray[np.bool_]
@@ -31,7 +33,7 @@ def value_faults(
 ) -> list[Fault]:
     """Return every fault in the values of ``tables``, which have the columns they should have.
 
-    ``whole_runs``: no ranking was cut after its quality was computed.
+    ``whole_runs``: no ranking was cut, nor a score rounded, after its quality was computed.
     """
     faults: list[Fault] = []
     for name, table in tables.items():
@@ -49,6 +51,10 @@ def value_faults(
     for name in ("best_arms", "runs", "latency_samples"):
         if name in tables:
             faults += _side_table_faults(name, tables[name], pipelines, queries)
+    if "runs" in tables:
+        faults += order_faults(tables["runs"], exact_scores=whole_runs)
+    if "latency_samples" in tables and "labels" in tables:
+        faults += sample_faults(tables["labels"], tables["latency_samples"])
     relevant = None
     if queries is not None and RELEVANT_GRADES in queries.column_names:
         faults += relevant_grade_faults(queries)

@@ -57,7 +57,7 @@ class World:
             "status": status.ravel()[kept],
             **{name: cells(self.quality * (1 - 0.1 * i)) for i, name in enumerate(MEASURES)},
             "latency_ms": cells(self.latency_ms),
-            "latency_iqr_ms": cells(self.latency_ms / 10),
+            "latency_iqr_ms": cells(self.latency_ms * (0.2 if repeats > 1 else 0.0)),
             "latency_modelled": np.zeros(int(kept.sum()), dtype=bool),
             "encode_ms": cells(zeros),
             "search_ms": cells(self.latency_ms),

@@ -254,6 +254,109 @@ def test_a_ranking_that_cannot_be_judged_is_no_fault(graded):
     ]
 
 
+def order_faults_of(release, column, values):
+    """``values`` of the first rows of the rankings: ranks 1 to 6 of one."""
+    for row, value in enumerate(values):
+        edit_table(release / "runs.parquet", with_cell(column, row, value))
+    sign(release)
+    return faults_of(release)
+
+
+def test_scores_that_do_not_descend_are_named(graded):
+    def name(row):
+        return named(graded, row, ("dataset", "query_id", "arm", "rank", "doc_id"))
+
+    told = "runs.parquet: value: score is higher than that of the rank before; it should descend: "
+    assert order_faults_of(graded, "score", [-1.0, -2.5, -2.0]) == [f"{told}row 3 ({name(2)})"]
+    assert order_faults_of(graded, "score", [3.0, 2.0, 1.0]) == []
+    # The order is that of the ranks, wherever their rows stand.
+    edit_table(graded / "runs.parquet", lambda runs: runs.take(list(range(len(runs)))[::-1]))
+    sign(graded)
+    assert faults_of(graded) == []
+
+
+def test_equal_scores_go_by_document_unless_they_were_rounded(graded):
+    def name(row):
+        return named(graded, row, ("dataset", "query_id", "arm", "rank", "doc_id"))
+
+    # Documents: d1, an arm's name before d2, d3, d4, …
+    told = (
+        "runs.parquet: value: score equals that of the rank before, whose doc_id is greater; equal "
+        "scores go by ascending doc_id: "
+    )
+    wrong = f"{told}row 2 ({name(1)})"
+    assert order_faults_of(graded, "score", [-1.0, -1.0, -3.0, -3.0, -3.0]) == [wrong]
+    cut = ["failures", "runs below rank 6"]
+    edit_json(graded / "manifest.json", lambda one: one.update(withheld=cut))
+    sign(graded)
+    assert faults_of(graded) == []
+
+
+def test_a_document_that_a_ranking_has_twice_is_named(graded):
+    name = named(graded, 3, ("dataset", "query_id", "arm", "rank"))
+    faults = order_faults_of(graded, "doc_id", ["d1", "other", "d3", "d1"])
+    assert f"runs.parquet: value: the ranking has the document already: row 4 ({name}, d1)" in (
+        faults
+    )
+
+
+def labels_of(release, **wanted):
+    labels = pq.read_table(release / "labels.parquet").to_pylist()
+    return next(
+        (row, one) for row, one in enumerate(labels) if all(one[k] == v for k, v in wanted.items())
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "what"),
+    [("latency_ms", "the median"), ("latency_iqr_ms", "the interquartile range")],
+)
+def test_a_latency_that_its_samples_do_not_give_is_named(release, column, what):
+    row, label = labels_of(release, status="ok")
+    name = ", ".join(label[key] for key in ("dataset", "query_id", "arm"))
+
+    def faults_with(value):
+        edit_table(release / "labels.parquet", with_cell(column, row, value))
+        sign(release)
+        return faults_of(release)
+
+    assert faults_with(label[column] * 1.01) == [
+        f"labels.parquet: value: {column} isn't {what} of latency_samples.parquet: row {row + 1} "
+        f"({name}: {label[column] * 1.01:.6g}, by the samples {label[column]:.6g})"
+    ]
+    assert faults_with(float(np.float32(label[column]))) == []
+    edit_table(release / "labels.parquet", with_cell("latency_modelled", row, True))
+    assert faults_with(label[column] * 1.01) == []
+
+
+def test_median_and_spread_of_samples_by_hand(release):
+    row, label = labels_of(release, status="ok")
+    table = pq.read_table(release / "latency_samples.parquet").to_pylist()
+    key = ("dataset", "query_id", "arm")
+    mine = [one for one in table if all(one[name] == label[name] for name in key)]
+    others = [one for one in table if one not in mine]
+    taken = [4.0, 1.0, 2.0, 9.0]  # in the middle 2 and 4; quartiles 1.75 and 5.25
+    rows = [{**mine[0], "repeat": repeat, "latency_ms": ms} for repeat, ms in enumerate(taken)]
+    samples = pa.Table.from_pylist([*others, *rows], pq.read_schema(
+        release / "latency_samples.parquet"
+    ))  # fmt: skip
+    pq.write_table(samples, release / "latency_samples.parquet")
+    edit_json(
+        release / "manifest.json",
+        lambda one: one["release"]["rows"].update(latency_samples=len(samples)),
+    )
+
+    def faults_with(latency_ms, iqr_ms):
+        edit_table(release / "labels.parquet", with_cell("latency_ms", row, latency_ms))
+        edit_table(release / "labels.parquet", with_cell("latency_iqr_ms", row, iqr_ms))
+        sign(release)
+        return [one.split(" of latency")[0] for one in faults_of(release)]
+
+    assert faults_with(3.0, 3.5) == faults_with(3.0, None) == []
+    assert faults_with(2.0, 3.5) == ["labels.parquet: value: latency_ms isn't the median"]
+    assert len(faults_with(4.0, 8.0)) == 2
+
+
 @pytest.mark.parametrize("damage", ["changed", "linked"])
 def test_a_ranking_that_is_there_is_not_called_absent(graded, tmp_path, damage):
     runs = graded / "runs.parquet"
