@@ -76,19 +76,30 @@ def choose_default(
     )
 
 
-def validation_warnings(settings: TrainingSettings, validation: int) -> list[str]:
-    """A sentence where fewer than ``FEW_QUERIES`` queries choose and calibrate the default."""
+def validation_warnings(
+    settings: TrainingSettings, validation: int, merges: bool = False
+) -> list[str]:
+    """A sentence where fewer than ``FEW_QUERIES`` queries choose and calibrate the default.
+
+    ``merges``: a policy was fitted whose sets of arms they compare.
+    """
     if validation >= FEW_QUERIES:
         return []
     remedy = f"label more queries, so that {FEW_QUERIES} or more are of validation"
     if not validation:
-        return [f"no validation queries: nothing chose or calibrated the default policy; {remedy}"]
+        sets = ", and merging's sets of arms were compared on the queries they were fitted to"
+        return [
+            "no validation queries: nothing chose or calibrated the default policy"
+            f"{sets if merges else ''}; {remedy}"
+        ]
     candidates = sum(one.may_be_default for one in learners_of(settings))
     chose = settings.router == AUTO and candidates > 1
     return [
         f"only {validation} validation queries {'chose and ' if chose else ''}calibrated the "
         f"default policy: {'another may be better, and ' if chose else ''}the latency and quality "
-        f"that it promises are rough; {remedy}"
+        "that it promises are rough"
+        f"{', and so are those by which merging chooses its set of arms' if merges else ''}; "
+        f"{remedy}"
     ]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from training.table import RoutingTable
 
 RUNS = "runs.parquet"
 _COLUMNS = ("dataset", "query_id", "arm", "rank", "doc_id", "score")
+_EXAMPLES = 3
 
 
 class RecordedRuns:
@@ -41,6 +43,9 @@ class RecordedRuns:
         self.measure = labels.primary_measure
         self.measures = tuple(labels.quality)
         self.relevant_grades = known_grades(labels)
+        told = labels.relevant_grades
+        self._untold = [row for row in self._row_of.values() if told is None or told[row] is None]
+        self._ungraded: dict[str, set[int]] = {}
         self._by_arm: dict[str, list[Ranking]] = {}
         self._grades: dict[str, list[tuple[int, ...]] | None] = {}
         self._lock = threading.Lock()
@@ -71,6 +76,28 @@ class RecordedRuns:
         """
         self.rankings(arm)
         return self._grades[arm]
+
+    def lacking_grades(self, arms: Sequence[str]) -> list[str]:
+        """Say of how many queries of which dataset grades are missing, the first ones by name.
+
+        Of ``relevant_grades``, and of the documents that ``arms`` found.
+
+        Raises:
+            LabelsError: the file of rankings is absent or damaged.
+        """
+        ungraded: set[int] = set()
+        for arm in arms:
+            self.rankings(arm)
+            ungraded |= self._ungraded[arm]
+        keys = list(self._row_of)
+        return [
+            f"{what} is missing for {_named(keys, rows)}"
+            for what, rows in (
+                ("relevant_grades in queries.parquet", self._untold),
+                (f"a grade in {RUNS}", ungraded),
+            )
+            if rows
+        ]
 
     def quality_of(
         self, rows: np.ndarray, rankings: Sequence[Ranking | None], arms: Sequence[str]
@@ -141,6 +168,13 @@ class RecordedRuns:
         ]
         told = GRADE in table.column_names and not table[GRADE].null_count
         grades = table[GRADE].to_pylist() if told else [0] * len(table)
+        null = table[GRADE].is_null().to_pylist() if GRADE in table.column_names else None
+        rows = {
+            self._row_of.get(key)
+            for place, key in enumerate(keys if not told else ())
+            if null is None or null[place]
+        }
+        self._ungraded[arm] = {row for row in rows if row is not None}
         found = [Ranking((), ())] * len(self._row_of)
         graded: list[tuple[int, ...]] = [()] * len(self._row_of)
         begin = 0
@@ -161,3 +195,17 @@ def known_grades(labels: Labels) -> list[tuple[int, ...]] | None:
     if told is None or any(one is None for one in told):
         return None
     return list(told)
+
+
+def _named(keys: Sequence[tuple[str, str]], rows: Iterable[int]) -> str:
+    """How many queries of each dataset ``rows`` are, with the first ids; ``keys`` are of all."""
+    counts = Counter(dataset for dataset, _ in keys)
+    of_dataset: dict[str, list[str]] = {}
+    for row in sorted(rows):
+        dataset, query_id = keys[row]
+        of_dataset.setdefault(dataset, []).append(query_id)
+    return ", ".join(
+        f"{len(found):,} of {counts[dataset]:,} queries of {dataset} "
+        f"({', '.join(found[:_EXAMPLES])}{', …' if len(found) > _EXAMPLES else ''})"
+        for dataset, found in sorted(of_dataset.items())
+    )

@@ -193,7 +193,9 @@ def _write(
         },
         warnings=(
             *validation_warnings(
-                shop.settings, len(fitting.comparable_rows(shop, splits == "val"))
+                shop.settings,
+                len(fitting.comparable_rows(shop, splits == "val")),
+                merges=any(one.kind == "merging" for one in learned.values()),
             ),
             *shared_parts(manifest, shop.encoder).apart,
         ),

@@ -306,7 +306,16 @@ def test_labels_without_rankings_fit_none(caplog, shop):
 @pytest.mark.parametrize("given", [{"grades": False}, {"relevant": False}])
 def test_labels_without_grades_fit_none(caplog, tmp_path, tiny_bert, given):
     shop = small_shop(graded_labels(tmp_path / "labels", count=100, **given), tiny_bert)
-    assert "how every document was judged (l2r oracle adds that" in refused(caplog, shop)
+    told = refused(caplog, shop)
+    assert "how every document was judged (l2r oracle adds that" in told
+    queries, rankings = (
+        f"{what} is missing for 50 of 50 queries of alpha (q0000, q0001, q0002, …), 50 of 50"
+        for what in ("relevant_grades in queries.parquet", "a grade in runs.parquet")
+    )
+    assert (queries in told, rankings in told) == (
+        not given.get("relevant", True),
+        not given.get("grades", True),
+    )
 
 
 def test_one_query_without_its_grades_is_enough(caplog, tmp_path, tiny_bert):
@@ -316,7 +325,30 @@ def test_one_query_without_its_grades_is_enough(caplog, tmp_path, tiny_bert):
     place = queries.column_names.index("relevant_grades")
     queries = queries.set_column(place, "relevant_grades", pa.array(lists, pa.list_(pa.int32())))
     pq.write_table(queries, folder / "queries.parquet")
-    assert "how every document was judged" in refused(caplog, small_shop(folder, tiny_bert))
+    first = queries.select(["dataset", "query_id"]).slice(0, 1).to_pylist()[0]
+    members = queries["dataset"].to_pylist().count(first["dataset"])
+    told = refused(caplog, small_shop(folder, tiny_bert))
+    assert "how every document was judged" in told
+    assert (
+        f"; relevant_grades in queries.parquet is missing for 1 of {members} queries of "
+        f"{first['dataset']} ({first['query_id']})\n"
+    ) in told
+
+
+def test_rows_without_a_grade_are_counted_by_query(caplog, tmp_path, tiny_bert):
+    folder = graded_labels(tmp_path / "labels", count=100)
+    runs = pq.read_table(folder / "runs.parquet").to_pylist()
+    of_alpha = sorted({one["query_id"] for one in runs if one["dataset"] == "alpha"})
+    blank = {(of_alpha[0], "bm25"), *((one, "text_dense") for one in of_alpha[:2])}
+    for one in runs:
+        if (one["query_id"], one["arm"]) in blank and one["rank"] > 10:
+            one["grade"] = None
+        if one["arm"] == "text_late":  # no router may run it
+            one["grade"] = None
+    pq.write_table(pa.Table.from_pylist(runs), folder / "runs.parquet")
+    told = refused(caplog, small_shop(folder, tiny_bert))
+    wanted = f"2 of {len(of_alpha)} queries of alpha ({', '.join(of_alpha[:2])})\n"
+    assert f"; a grade in runs.parquet is missing for {wanted}" in told
 
 
 def test_another_measure_fits_none(caplog, shop, monkeypatch):

@@ -291,6 +291,24 @@ def test_no_validation_and_no_test_queries(tiny_bert, tmp_path):
 def test_few_validation_queries_are_a_warning(settings, queries, said):
     found = validation_warnings(TrainingSettings(**settings), queries)
     assert [one[: len(said or "")] for one in found] == ([said] if said else [])
+    assert "merging" not in "".join(found)
+
+
+@pytest.mark.parametrize(
+    ("queries", "said"),
+    [
+        (50, []),
+        (49, [", and so are those by which merging chooses its set of arms; label more queries"]),
+        (
+            0,
+            [", and merging's sets of arms were compared on the queries they were fitted to; l"],
+        ),
+    ],
+)
+def test_few_validation_queries_compare_merged_sets_poorly(queries, said):
+    found = validation_warnings(TrainingSettings(), queries, merges=True)
+    assert len(found) == len(said)
+    assert all(part in one for one, part in zip(found, said, strict=True))
 
 
 def test_labels_that_are_not_there(tmp_path):

@@ -121,9 +121,12 @@ def _lacking(shop: Workshop, arms: Sequence[str]) -> str | None:
     if cutoff(shop) is None:
         return f"it ranks for nDCG@k, and quality is {shop.runs.measure}"
     if shop.runs.relevant_grades is None or not grades_known(shop, arms):
-        return (
-            "the labels don't tell how every document was judged (l2r oracle adds that without "
-            "ranking anew)"
+        return "; ".join(
+            [
+                "the labels don't tell how every document was judged (l2r oracle adds that "
+                "without ranking anew)",
+                *shop.runs.lacking_grades(arms),
+            ]
         )
     return None
 
