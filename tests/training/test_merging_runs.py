@@ -146,6 +146,12 @@ def test_the_record_tells_of_the_answers(trained):
     assert at_1["quality"] == pytest.approx(table.quality[table.splits == "test", column].mean())
 
 
+def test_the_record_warns_of_sets_that_few_queries_compared(trained):
+    (told,) = (one for one in trained[2].warnings if "validation queries" in one)
+    assert "and so are those by which merging chooses its set of arms" in told
+    assert told in read_router(trained[1]).warnings
+
+
 def test_every_arm_of_a_merged_plan_is_paid_for(trained):
     labels_folder, folder, record = trained
     labels = read_labels(labels_folder)
