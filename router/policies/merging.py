@@ -11,17 +11,15 @@ comes: ``(1−λ)·quality + λ·(1 − share)``, and the highest is taken.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from arms.errors import RouterError
-from arms.records import Ranking
 from arms.reward import FloatArray, check_lam
-from router.candidates import Candidates
 from router.frozen_queries import ENCODER_KEYS, FrozenQueries
+from router.merged import Looked, names_of, ranked
 from router.policies.files import (
     POLICY,
     check_numbers,
@@ -43,25 +41,13 @@ from router.policy import (
     Policy,
     masked,
 )
-from router.probe_features import LEAST_DEPTH, Lists, as_lists, key_of
+from router.probe_features import LEAST_DEPTH, as_lists
 from router.quality_model import query_columns
 from router.query_vectors import QueryVectors, array_shapes
 from router.relevance import relevance_count
 from router.rungs import Rung, best_rung, lams_of_rungs, read_rung
 
 _KEYS = ("name", "arms", "probe_depth", "tau", "encoder", "k", "temperature", "rungs")
-
-
-@dataclass(frozen=True)
-class _Looked:
-    """What a rung's model says of what was found for n queries."""
-
-    lists: Mapping[str, Lists]
-    asked: Candidates
-    gains: FloatArray
-    """(m,) expected of each candidate, a share of the query's ideal gain."""
-    order: FloatArray
-    """(m,) the higher, the earlier."""
 
 
 class MergingPolicy(Policy):
@@ -232,7 +218,7 @@ class MergingPolicy(Policy):
         looked = self._looked(number, queries, known)
         expected = self._expected(number, looked, len(queries))
         rows = masked(softmax_over(expected, self.tau), known)
-        names = _names(known, rung.arms, rung.model.top)
+        names = names_of(known, rung.arms, rung.model.top)
         borders = np.searchsorted(looked.asked.rows, np.arange(len(queries) + 1)).tolist()
         plans, rankings, predicted = [], [], []
         for row, column in enumerate(rows.argmax(axis=1).tolist() if len(rows) else []):
@@ -240,7 +226,7 @@ class MergingPolicy(Policy):
             others = tuple(arm for arm in ran if arm != self.arms[column])
             members = slice(borders[row], borders[row + 1])
             merges = bool(ran) and allowed
-            ranking, quality = _ranked(looked, members, names, rung.model.k)
+            ranking, quality = ranked(looked, members, names, rung.model.k)
             combine: Combine = "merge" if merges else "cascade" if others else "single"
             plans.append(Plan((*others, self.arms[column]), combine))
             rankings.append(ranking if merges else None)
@@ -249,7 +235,7 @@ class MergingPolicy(Policy):
         told = np.array(predicted, dtype=np.float64).clip(0.0, 1.0)  # NaN: it wasn't looked at
         return Decided(tuple(plans), rows, told, rankings=tuple(rankings))
 
-    def _expected(self, number: int, looked: _Looked, n: int) -> FloatArray:
+    def _expected(self, number: int, looked: Looked, n: int) -> FloatArray:
         """(n, A) quality expected of each arm's own list; −inf of arms that aren't of the rung."""
         rung = self.rungs[number]
         assert rung.model is not None
@@ -274,7 +260,7 @@ class MergingPolicy(Policy):
                 allowed = allowed and may
         return tuple(ran), allowed
 
-    def _looked(self, number: int, queries: Sequence[str], known: Known) -> _Looked:
+    def _looked(self, number: int, queries: Sequence[str], known: Known) -> Looked:
         """Ask the rung's model; the last batch is remembered, as callers ask at several λ."""
         rung, embeddings, probed = self.rungs[number], known.embeddings, known.probed
         if probed is None:
@@ -284,7 +270,7 @@ class MergingPolicy(Policy):
             )
         last = self._last.get(number)
         if last and last[0] == queries and last[1] is embeddings and last[2] is probed:
-            found: _Looked = last[3]
+            found: Looked = last[3]
             return found
         vectors = components = read = None
         if rung.reads_vectors and self.vectors is not None and self.queries is not None:
@@ -300,7 +286,7 @@ class MergingPolicy(Policy):
         of_query = query_columns(queries, components, rung.arms, lists)
         assert rung.model is not None
         asked, predicted = rung.model.predict(rung.arms, lists, of_query, vectors, read)
-        looked = _Looked(lists, asked, predicted[:, 0], rung.model.order(predicted))
+        looked = Looked(lists, asked, predicted[:, 0], rung.model.order(predicted))
         if len(queries) > 1:  # of one, overhead is measured by asking again
             self._last[number] = (list(queries), embeddings, probed, looked)
         return looked
@@ -380,28 +366,3 @@ def _by_row(parts: Mapping[int, Decided], numbers: Sequence[int]) -> Decided:
         tuple((parts[number].reasons or {row: None})[row] for row, number in rows),
         tuple((parts[number].rankings or {row: None})[row] for row, number in rows),
     )
-
-
-def _names(known: Known, arms: Sequence[str], top: int) -> dict[int, str]:
-    """Key of a candidate → its name."""
-    found: dict[int, str] = {}
-    for arm in arms:
-        for ranking in (known.probed or {}).get(arm, ()):
-            for name in ranking.doc_ids[:top]:
-                found.setdefault(key_of(name), name)
-    return found
-
-
-def _ranked(
-    looked: _Looked, members: slice, names: Mapping[int, str], k: int
-) -> tuple[Ranking, float]:
-    """Order one query's candidates; return them, and the nDCG@k expected of that."""
-    keys = looked.asked.documents[members].tolist()
-    scores, gains = looked.order[members].tolist(), looked.gains[members]
-    documents = [names[key] for key in keys]
-    order = sorted(range(len(keys)), key=lambda place: (-scores[place], documents[place]))
-    ranking = Ranking(
-        tuple(documents[place] for place in order), tuple(scores[place] for place in order)
-    )
-    first = gains[order[:k]] / np.log2(np.arange(min(k, len(order))) + 2.0)
-    return ranking, float(first.sum())
