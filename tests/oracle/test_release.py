@@ -725,6 +725,9 @@ print(queries.num_rows, queries.column_names)
         [sys.executable, "example.py"], cwd=target, capture_output=True, text=True, env=offline
     )
     assert shown.returncode == 0, shown.stderr
-    assert "bm25                     0.681       0.30 ms" in shown.stdout
+    held = pq.read_table(target / "labels.parquet", filters=[("arm", "=", "bm25")])
+    quality, latency_ms = (np.mean(held[name].to_numpy()) for name in ("nDCG@5", "latency_ms"))
+    assert f"{quality:.3f}" == "0.681"
+    assert f"bm25                     0.681 {latency_ms:10.2f} ms" in shown.stdout
     assert "λ = 0" in shown.stdout
     assert verify_release(target) == []  # running the example leaves nothing behind
