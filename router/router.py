@@ -112,8 +112,8 @@ class Router:
             lam: weight of latency against quality in [0, 1], 0.1 unless a wish is given. Between
                 trained values the nearest one's model answers, the smaller of two equally near.
             arms: those allowed, e.g. what a corpus has; default: all but ``none``. A policy that
-                probes may still run others, to look at what they find; where one alone may answer,
-                it runs none.
+                probes may still run others, to look at what they find, one that merges runs no
+                others; where one alone may answer, it runs none.
             policy: by name; default: the router's default.
             dataset: where there is an index, arms that this dataset lacks are never chosen, as in
                 :meth:`search`; a policy that probes runs its probes there, and may go without it
@@ -173,7 +173,7 @@ class Router:
 
         A query is embedded once for the policy and for the arms whose encoder would make the same
         vector (see :attr:`SearchResult.reused_vectors`); rankings are those of the arms alone, to
-        the accuracy of float32 arithmetic.
+        the accuracy of float32 arithmetic, and the policy's own where its plan merges.
 
         Args:
             query: see :meth:`select`, as for ``lam``, ``arms`` (probes are the policy's own),
