@@ -35,6 +35,23 @@ class Known:
     """(n, A) arms that may answer; None: all."""
     preference: FloatArray | None = None
     """(A,) what to prefer where a policy gives every arm that may answer 0."""
+    datasets: Sequence[str] | None = None
+    """(n,) the dataset that each query is asked of; None where a caller doesn't say."""
+
+    def rows(self, wanted: NDArray[np.intp]) -> Known:
+        """Return what is known of some of the queries, in the order given."""
+        probed = self.probed
+        return Known(
+            embeddings=None if self.embeddings is None else self.embeddings[wanted],
+            probed=None
+            if probed is None
+            else {arm: [one[row] for row in wanted.tolist()] for arm, one in probed.items()},
+            competes=None if self.competes is None else self.competes[wanted],
+            preference=self.preference,
+            datasets=None
+            if self.datasets is None
+            else [self.datasets[row] for row in wanted.tolist()],
+        )
 
 
 NOTHING = Known()

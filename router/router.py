@@ -236,6 +236,7 @@ class Router:
         known = Known(
             competes=None if competes is None else np.tile(competes, (len(queries), 1)),
             preference=None if competes is None else self._preference(used, chooser.name),
+            datasets=None if dataset is None else [dataset] * len(queries),
         )
         probed = Probing()
         alone = bool(chooser.probes) and len(allowed) == 1  # whatever the probes would find

@@ -188,6 +188,7 @@ def already_known(shop: Workshop, policy: Policy, rows: Rows) -> Known:
         embeddings=shop.embedded[rows] if same and shop.embedded.shape[1] else None,
         probed=_probed(shop, policy, rows, policy.probes),
         competes=shop.action.competes[rows],
+        datasets=shop.action.datasets[rows].tolist(),
     )
 
 
