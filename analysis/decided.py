@@ -16,6 +16,7 @@ from arms.errors import RouterError
 from oracle.labels import Labels
 from router.decisions import ANSWER
 from router.policy import Plan
+from router.realised import answering_columns, arms_run
 
 __all__ = ["FOLDS", "TEST", "Decided", "DecidedGroup", "join_decisions"]
 
@@ -221,10 +222,8 @@ def _picks(group: DecidedGroup, plans: tuple[Plan, ...], evaluation: Evaluation)
     place = np.minimum(place, max(len(evaluation) - 1, 0))
     inside = evaluation.label_rows[place] == group.label_rows if len(evaluation) else place < 0
     rows, codes = place[inside], group.plan_codes[inside]
-    answers = np.array([evaluation.pipelines.index(plan.arms[-1]) for plan in plans], dtype=np.intp)
-    runs_of_plan = np.array(
-        [[arm in plan.arms for arm in evaluation.pipelines] for plan in plans], dtype=bool
-    )
+    answers = answering_columns(plans, evaluation.pipelines)
+    runs_of_plan = arms_run(plans, evaluation.pipelines)
     predicted = None
     if group.predicted_quality is not None:
         predicted = np.full(len(evaluation), np.nan)
@@ -243,7 +242,7 @@ def _picks(group: DecidedGroup, plans: tuple[Plan, ...], evaluation: Evaluation)
         answer_quality=own,
     )
     picks.answering_arm[rows] = answers[codes]
-    picks.runs[rows] = runs_of_plan[codes]
+    picks.runs[rows] = runs_of_plan[codes] & np.isfinite(evaluation.latency_ms[rows])
     picks.overhead_ms[rows] = group.overhead_ms[inside]
     picks.reused_encode_ms[rows] = group.reused_encode_ms[inside]
     return picks

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.evaluation import ArmCodes, Evaluation, FloatArray
-from analysis.outcomes import Outcome, normalised_plan_latency, picks_of_single_arms, score
+from analysis.outcomes import Outcome, picks_of_single_arms, score
 from analysis.roles import ORACLE_PIPELINES, ORACLE_ROUTER_ARMS
-from arms.reward import reward
+from arms.reward import latency_share, reward
 
 TIE_TOLERANCE = 1e-12
 """Rewards this close count as equal."""
@@ -21,10 +21,7 @@ TIE_TOLERANCE = 1e-12
 
 def arm_rewards(evaluation: Evaluation, lam: float) -> FloatArray:
     """(N, P) reward of each arm, latency normalised over the declared set; NaN where absent."""
-    shares = normalised_plan_latency(
-        evaluation.latency_ms,
-        np.broadcast_to(evaluation.total_latency_ms[:, None], evaluation.latency_ms.shape),
-    )
+    shares = latency_share(evaluation.latency_ms, evaluation.total_latency_ms[:, None])
     return reward(evaluation.quality[evaluation.primary_measure], shares, lam)
 
 

@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from analysis.evaluation import ArmCodes, BoolArray, Evaluation, FloatArray
 from analysis.roles import in_report_order, static_name
-from arms.reward import reward
+from router.realised import (
+    answered_quality,
+    plan_latency_ms,
+    plan_reward,
+    reused_at_most,
+    sum_over_run,
+)
 
 REWARD = "reward"
 LATENCY = "latency_ms"
@@ -128,7 +134,8 @@ def _quality(
     if answer_quality is None:
         return of_arm
     merged = np.isfinite(answer_quality[evaluation.primary_measure])
-    return np.where(merged, answer_quality.get(measure, np.nan), of_arm)
+    unknown = np.full(len(evaluation), np.nan)
+    return answered_quality(of_arm, answer_quality.get(measure, unknown), merged)
 
 
 def _answers(values: FloatArray, answering_arm: ArmCodes) -> FloatArray:
@@ -138,27 +145,17 @@ def _answers(values: FloatArray, answering_arm: ArmCodes) -> FloatArray:
     return np.where(answering_arm >= 0, chosen, np.nan)
 
 
-def normalised_plan_latency(latency_ms: FloatArray, total_latency_ms: FloatArray) -> FloatArray:
-    """``(Σ L of the arms run + o − reused) / Σ_j L_j`` over the declared set; may exceed 1.
-
-    Where the declared arms took no time at all, everything is equally free: 0. NaN stays NaN.
-    """
-    shares = np.where(np.isnan(latency_ms), np.nan, 0.0)
-    return np.divide(latency_ms, total_latency_ms, out=shares, where=total_latency_ms > 0)
-
-
 def score(evaluation: Evaluation, policy: str, lam: float, picks: Picks) -> Outcome:
-    """Evaluate ``picks``: reward by Eq. 1 of RetrievalRouter, the overhead charged in full.
+    """Evaluate ``picks`` by :mod:`router.realised`: the overhead is charged in full.
 
     A query vector that the policy and an arm share is counted once, in the overhead.
     """
-    run = np.where(picks.runs, evaluation.latency_ms, 0.0).sum(axis=1)
+    arms_ms = sum_over_run(picks.runs, evaluation.latency_ms)  # NaN where an arm is lacking
     quality = _quality(
         evaluation, evaluation.primary_measure, picks.answering_arm, picks.answer_quality
     )
-    reused = np.fmin(picks.reused_encode_ms, run)  # run is NaN where an arm is lacking
-    latency = np.where(np.isnan(quality), np.nan, run + picks.overhead_ms - reused)
-    share = normalised_plan_latency(latency, evaluation.total_latency_ms)
+    plan_ms = plan_latency_ms(arms_ms, picks.overhead_ms, picks.reused_encode_ms)
+    latency = np.where(np.isnan(quality), np.nan, plan_ms)
     return Outcome(
         policy=policy,
         lam=lam,
@@ -166,9 +163,9 @@ def score(evaluation: Evaluation, policy: str, lam: float, picks: Picks) -> Outc
         answering_arm=picks.answering_arm,
         runs=picks.runs,
         overhead_ms=picks.overhead_ms,
-        reused_encode_ms=reused,
-        latency_ms=np.where(np.isnan(share), np.nan, latency),
-        reward=reward(quality, share, lam),
+        reused_encode_ms=reused_at_most(picks.reused_encode_ms, arms_ms),
+        latency_ms=latency,
+        reward=plan_reward(quality, latency, evaluation.total_latency_ms, lam),
         predicted_quality=picks.predicted_quality,
         answer_quality=picks.answer_quality,
     )

@@ -34,9 +34,22 @@ def normalised_latency(latency_ms: FloatArray, competes: BoolArray | None = None
     """
     latency = np.asarray(latency_ms, dtype=np.float64)
     mask = np.ones(latency.shape, dtype=bool) if competes is None else competes
-    total = np.where(mask, latency, 0.0).sum(axis=-1, keepdims=True)
-    shares = np.divide(latency, total, out=np.zeros_like(latency), where=total > 0)
-    return np.where(mask, shares, np.nan)
+    total = total_latency(latency, mask)[..., None]
+    return np.where(mask, latency_share(latency, total), np.nan)
+
+
+def total_latency(latency_ms: FloatArray, competes: BoolArray) -> FloatArray:
+    """(...,) ``Σ_j L_j(q)`` over the arms, on the last axis, that compete for the query."""
+    return np.asarray(np.where(competes, latency_ms, 0.0).sum(axis=-1))
+
+
+def latency_share(latency_ms: FloatArray, total_ms: FloatArray) -> FloatArray:
+    """``L / Σ_j L_j`` of an arm, or of a whole plan with its overhead: may then exceed 1.
+
+    Where the sum is 0 everything is equally free: 0. A latency that is NaN stays NaN.
+    """
+    shares = np.where(np.isnan(latency_ms), np.nan, 0.0)
+    return np.divide(latency_ms, total_ms, out=shares, where=total_ms > 0)
 
 
 def min_max_latency(latency_ms: FloatArray, competes: BoolArray | None = None) -> FloatArray:
@@ -83,9 +96,12 @@ def normalise_latency(
     return _NORMALISATIONS[name](latency_ms, competes)
 
 
-def reward(quality: FloatArray, normalised_latency_share: FloatArray, lam: float) -> FloatArray:
+def reward(
+    quality: FloatArray | float, normalised_latency_share: FloatArray | float, lam: float
+) -> FloatArray:
     """``r_i(q) = (1−λ)·s_i(q) + λ·(1 − l_i(q))``, elementwise; NaN where either input is."""
     weight = check_lam(lam)
-    return (1.0 - weight) * np.asarray(quality, dtype=np.float64) + weight * (
-        1.0 - normalised_latency_share
+    share = np.asarray(normalised_latency_share, dtype=np.float64)
+    return np.asarray(
+        (1.0 - weight) * np.asarray(quality, dtype=np.float64) + weight * (1.0 - share)
     )

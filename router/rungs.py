@@ -8,6 +8,7 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
+from arms.reward import reward
 from router.policies.files import POLICY, check_numbers
 from router.relevance import RelevanceModel, relevance_count
 
@@ -35,7 +36,7 @@ class Rung:
 
     def reward(self, lam: float) -> float:
         """Mean reward at λ."""
-        return (1.0 - lam) * self.quality + lam * (1.0 - self.share)
+        return float(reward(self.quality, self.share, lam))
 
     def run(self, allowed: Collection[str] | None) -> tuple[str, ...]:
         """Return those of its arms that are run where only ``allowed`` may be; None: all."""

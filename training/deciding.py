@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from arms.reward import FloatArray
 from router.overhead import measure_overheads
-from router.policy import Known, Plan, Policy, Probed
+from router.policy import Known, Policy, Probed
+from router.realised import answering_columns, plan_latency_ms
 from training.baselines import Columns, same_mix
 from training.decision_table import DecisionTable
 from training.fitting import BestStatic, Rows, Workshop
@@ -37,19 +38,19 @@ class Chosen:
 
     columns: Columns
     """(n,) of A: the arm that answers."""
-    extra_ms: FloatArray | None
-    """(n,) latency beside that of the answering arm: probes and overhead, less encoding that is
-    reused. None where a plan fuses arms: of those the labels know no quality."""
+    latency_ms: FloatArray | None
+    """(n,) of the whole plan: its arms and overhead, less encoding that is reused. None where a
+    plan fuses arms: of those the labels know no quality."""
     own_quality: FloatArray | None = None
     """(n,) of rankings that the policy made itself, NaN where an arm answers; None: one always
     does."""
 
     def rows(self, kept: NDArray[Any]) -> Chosen:
         """Return what was chosen for some of the queries, by index or mask."""
-        extra_ms, own = self.extra_ms, self.own_quality
+        latency_ms, own = self.latency_ms, self.own_quality
         return Chosen(
             self.columns[kept],
-            None if extra_ms is None else extra_ms[kept],
+            None if latency_ms is None else latency_ms[kept],
             None if own is None else own[kept],
         )
 
@@ -121,11 +122,11 @@ def add_decisions(
                 reused,
                 own,
             )
-            extra_ms = None
+            latency_ms = None
             if all(plan.combine != "fuse" or len(plan.arms) == 1 for plan in decided.plans):
-                beside = latency_of_arms(decided.plans, every) - action.latency_ms[at, columns]
-                extra_ms = beside + overhead_ms - reused
-            chosen[name, lam] = Chosen(columns, extra_ms, primary(shop.runs, own))
+                arms_ms = latency_of_arms(decided.plans, every)
+                latency_ms = plan_latency_ms(arms_ms, overhead_ms, reused)
+            chosen[name, lam] = Chosen(columns, latency_ms, primary(shop.runs, own))
             if name == ROUTER:
                 drawn = _same_mix_per_split(columns, action, splits, (shop.settings.seed, lam))
                 decisions.add_columns(RANDOM_SAME_MIX, lam, action, splits, *drawn)
@@ -173,12 +174,6 @@ def measured_overheads(
         taken[rows] = timed_ms[part]
         found[name][cost] = taken
     return found
-
-
-def answering_columns(plans: Sequence[Plan], arms: Sequence[str]) -> Columns:
-    """(n,) column of the arm whose ranking answers."""
-    column_of = {arm: column for column, arm in enumerate(arms)}
-    return np.array([column_of[plan.answering_arm] for plan in plans], dtype=np.intp)
 
 
 def already_known(shop: Workshop, policy: Policy, rows: Rows) -> Known:

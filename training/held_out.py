@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from arms.reward import FloatArray
 from router.artifact import Expected
 from router.collapse import collapsed_arm
+from router.realised import answered_quality, plan_reward
 from training.baselines import hard_best
 from training.deciding import Chosen
-from training.plan_outcomes import answered_quality
 from training.table import RoutingTable
 
 _ENOUGH_QUERIES = 20
@@ -25,8 +25,8 @@ _ENOUGH_QUERIES = 20
 def held_out_metrics(table: RoutingTable, chosen: Chosen, lam: float) -> dict[str, Any]:
     """Mean reward, regret, quality and latency over comparable queries, and shares per arm.
 
-    ``chosen`` is about the (Q,) queries of ``table``; its extra milliseconds are charged as in
-    reports: in full, over the sum of the arms' latencies in the reward. Without them (a policy that
+    ``chosen`` is about the (Q,) queries of ``table``; its milliseconds are charged as in reports:
+    in full, over the sum of the arms' latencies in the reward. Without them (a policy that
     fuses arms) only the shares are told. A policy that merges counts under the arms that would have
     answered alone, and the oracle, which picks one arm, may be passed by it.
 
@@ -34,8 +34,8 @@ def held_out_metrics(table: RoutingTable, chosen: Chosen, lam: float) -> dict[st
     same arms sends fewer there: the router has stopped choosing. A policy that merges hasn't.
     Without a comparable query, only ``queries`` (0) is there.
     """
-    extra_ms = chosen.extra_ms
-    known = table.comparable & (True if extra_ms is None else np.isfinite(extra_ms))
+    latency_ms = chosen.latency_ms
+    known = table.comparable & (True if latency_ms is None else np.isfinite(latency_ms))
     counted, picked = table.rows(known), chosen.rows(known)
     if not len(counted):
         return {"queries": 0}
@@ -47,7 +47,7 @@ def held_out_metrics(table: RoutingTable, chosen: Chosen, lam: float) -> dict[st
     one_arm = collapsed_arm(shares.tolist(), oracle_shares.tolist()) is not None
     return {
         "queries": len(counted),
-        **({} if extra_ms is None else _earned(counted, picked, oracle, lam)),
+        **({} if latency_ms is None else _earned(counted, picked, oracle, lam)),
         "share": dict(zip(table.arms, shares.tolist(), strict=True)),
         "oracle_share": dict(zip(table.arms, oracle_shares.tolist(), strict=True)),
         "collapsed": one_arm and not merges,
@@ -57,18 +57,15 @@ def held_out_metrics(table: RoutingTable, chosen: Chosen, lam: float) -> dict[st
 def _earned(
     table: RoutingTable, picked: Chosen, oracle: NDArray[np.intp], lam: float
 ) -> dict[str, float]:
-    assert picked.extra_ms is not None
-    rewards, rows = table.rewards(lam), np.arange(len(table))
-    total_ms = np.where(table.competes, table.latency_ms, 0.0).sum(axis=1)
-    share = np.divide(picked.extra_ms, total_ms, out=np.zeros(len(table)), where=total_ms > 0)
-    of_arm = table.quality[rows, picked.columns]
-    quality = answered_quality(of_arm, picked.own_quality)
-    got = rewards[rows, picked.columns] + (1.0 - lam) * (quality - of_arm) - lam * share
+    assert picked.latency_ms is not None
+    rows, total_ms = np.arange(len(table)), table.total_latency_ms()
+    quality = answered_quality(table.quality[rows, picked.columns], picked.own_quality)
+    got = plan_reward(quality, picked.latency_ms, total_ms, lam)
     return {
         "reward": float(got.mean()),
-        "regret": float((rewards[rows, oracle] - got).mean()),
+        "regret": float((table.rewards(lam)[rows, oracle] - got).mean()),
         "quality": float(quality.mean()),
-        "latency_ms": float((table.latency_ms[rows, picked.columns] + picked.extra_ms).mean()),
+        "latency_ms": float(picked.latency_ms.mean()),
     }
 
 

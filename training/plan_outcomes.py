@@ -1,4 +1,4 @@
-"""What decided plans come to on labelled queries: quality, latency, reward."""
+"""Decided plans looked up in a routing table; :mod:`router.realised` adds up what they come to."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from arms.errors import LabelsError
-from arms.reward import BoolArray, FloatArray, reward
+from arms.reward import FloatArray
 from router.policy import Plan
+from router.realised import (
+    answered_quality,
+    answering_columns,
+    arms_run,
+    plan_latency_ms,
+    plan_reward,
+    sum_over_run,
+)
 from training.baselines import Columns
 from training.table import RoutingTable
 
@@ -54,12 +62,10 @@ def plan_outcomes(
             f"the plan {fused} fuses arms, and labels hold no quality of fused rankings; run "
             "the fusion as an arm of its own (l2r oracle), or choose another policy"
         )
-    column_of = {arm: column for column, arm in enumerate(every.arms)}
-    answering = np.array([column_of[plan.answering_arm] for plan in plans], dtype=np.intp)
-    rows = np.arange(len(plans))
+    answering, rows = answering_columns(plans, every.arms), np.arange(len(plans))
     quality = answered_quality(every.quality[rows, answering], own_quality)
     reused = reused_ms(plans, every, reusable_ms)
-    latency_ms = latency_of_arms(plans, every) + overhead_ms - reused
+    latency_ms = plan_latency_ms(latency_of_arms(plans, every), overhead_ms, reused)
     unknown = np.flatnonzero(~(np.isfinite(quality) & np.isfinite(latency_ms)))
     if len(unknown):
         row = unknown[0]
@@ -70,23 +76,9 @@ def plan_outcomes(
     return PlanOutcomes(answering, quality, latency_ms)
 
 
-def answered_quality(of_arm: FloatArray, own: FloatArray | None) -> FloatArray:
-    """(n,) a policy's own quality where it made the ranking, the answering arm's elsewhere."""
-    return of_arm if own is None else np.where(np.isfinite(own), own, of_arm)
-
-
-def arms_run(plans: Sequence[Plan], every: RoutingTable) -> BoolArray:
-    """(n, P) the arms of each plan; a probe that the dataset lacks isn't run."""
-    column_of = {arm: column for column, arm in enumerate(every.arms)}
-    runs = np.zeros((len(plans), len(every.arms)), dtype=bool)
-    for row, plan in enumerate(plans):
-        runs[row, [column_of[arm] for arm in plan.arms]] = True
-    return runs & every.competes
-
-
 def latency_of_arms(plans: Sequence[Plan], every: RoutingTable) -> FloatArray:
     """(n,) milliseconds of all arms that each plan runs; NaN where one has no label."""
-    return np.asarray(np.where(arms_run(plans, every), every.latency_ms, 0.0).sum(axis=1))
+    return sum_over_run(arms_run(plans, every.arms) & every.competes, every.latency_ms)
 
 
 def reused_ms(
@@ -95,13 +87,9 @@ def reused_ms(
     """(n,) encoding that the arms of each plan needn't do; see :func:`plan_outcomes`."""
     if reusable_ms is None:
         return np.zeros(len(plans))
-    return np.asarray(np.where(arms_run(plans, every), reusable_ms, 0.0).sum(axis=1))
+    return sum_over_run(arms_run(plans, every.arms) & every.competes, reusable_ms)
 
 
 def plan_rewards(outcomes: PlanOutcomes, action: RoutingTable, lam: float) -> FloatArray:
     """(n,) Equation 1; the plan's whole latency over the sum of A's latencies, as for one arm."""
-    total_ms = np.where(action.competes, action.latency_ms, 0.0).sum(axis=1)
-    shares = np.divide(
-        outcomes.latency_ms, total_ms, out=np.zeros(len(total_ms)), where=total_ms > 0
-    )
-    return reward(outcomes.quality, shares, lam)
+    return plan_reward(outcomes.quality, outcomes.latency_ms, action.total_latency_ms(), lam)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arms.errors import LabelsError
-from arms.reward import BoolArray, FloatArray, normalised_latency, reward
+from arms.reward import BoolArray, FloatArray, normalised_latency, reward, total_latency
 from oracle.labels import Labels, TextArray
 
 Texts = Mapping[tuple[str, str], str]
@@ -71,6 +71,10 @@ class RoutingTable:
     def rewards(self, lam: float) -> FloatArray:
         """(Q, arms) Equation 1, latency normalised over this table's arms; NaN where masked."""
         return reward(self.quality, normalised_latency(self.latency_ms, self.competes), lam)
+
+    def total_latency_ms(self) -> FloatArray:
+        """(Q,) the sum over this table's arms that compete: what latency is normalised by."""
+        return total_latency(self.latency_ms, self.competes)
 
     def mean_latency_ms(self) -> FloatArray:
         """(arms,) mean over comparable queries; infinite for an arm that never answered."""

@@ -15,6 +15,7 @@ from router.artifact import DECISIONS, Expected, RouterRecord, write_router
 from router.decisions import write_decisions
 from router.policies.static import StaticPolicy
 from router.query_encoder import QueryEncoder
+from router.realised import answering_columns
 from training import fitting
 from training.calibrate_default import calibrate_on_validation
 from training.cross_validation import fit_fold, fit_policies, rows_of_fold
@@ -29,7 +30,6 @@ from training.deciding import (
     Overheads,
     add_decisions,
     add_static_arms,
-    answering_columns,
     cost_ms,
     measured_overheads,
 )

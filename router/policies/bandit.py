@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arms.errors import RouterError
-from arms.reward import BoolArray, FloatArray, check_lam, normalised_latency
+from arms.reward import BoolArray, FloatArray, normalised_latency, reward
 from router.frozen_queries import ENCODER_KEYS, FrozenQueries
 from router.policies.encoder import LinearHead
 from router.policies.files import (
@@ -75,15 +75,14 @@ class BanditPolicy(VectorPolicy):
 
         Latency is normalised over the arms that compete and were logged.
         """
-        weight = check_lam(lam)
         known = np.tile(self.logged > 0, (len(vectors), 1))
         if competes is not None:
             known &= competes
         estimate = vectors.astype(np.float64) @ self.quality.weight.T.astype(np.float64)
         quality = np.clip(estimate + self.quality.bias, 0.0, 1.0)
         share = normalised_latency(np.tile(self.latency_ms, (len(vectors), 1)), known)
-        rewards = (1.0 - weight) * quality + weight * (1.0 - share)
-        return softmax_over(np.where(known, rewards, -np.inf), self.tau), quality
+        rewards = np.where(known, reward(quality, share, lam), -np.inf)
+        return softmax_over(rewards, self.tau), quality
 
     def save(self, folder: Path) -> None:
         """Write ``policy.json`` and ``estimates.safetensors``."""

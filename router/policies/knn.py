@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arms.errors import RouterError
-from arms.reward import BoolArray, FloatArray, check_lam, normalised_latency
+from arms.reward import BoolArray, FloatArray, normalised_latency, reward
 from router.domain import unit_rows
 from router.frozen_queries import ENCODER_KEYS, FrozenQueries
 from router.policies.files import (
@@ -123,9 +123,8 @@ class KnnPolicy(VectorPolicy):
 
         An arm that none of the neighbours has gets probability 0.
         """
-        weight = check_lam(lam)
         quality, share = self.outcomes(vectors)
-        mean = (1.0 - weight) * quality + weight * (1.0 - share)
+        mean = reward(quality, share, lam)
         return softmax_over(np.where(np.isnan(mean), -np.inf, mean), self.tau), quality
 
     def save(self, folder: Path) -> None:

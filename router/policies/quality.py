@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arms.errors import RouterError
-from arms.reward import BoolArray, FloatArray, check_lam
+from arms.reward import BoolArray, FloatArray, latency_share, reward, total_latency
 from router.boosters import Boosters
 from router.frozen_queries import ENCODER_KEYS, FrozenQueries
 from router.policies.files import (
@@ -164,13 +164,12 @@ class QualityPolicy(Policy):
 
     def rewards(self, quality: FloatArray, lam: float, competes: BoolArray | None) -> FloatArray:
         """(n, A) reward of going on with each arm; −inf where it doesn't compete."""
-        weight = check_lam(lam)
         there = np.ones(quality.shape, dtype=bool) if competes is None else competes
-        total = np.where(there, self.model.latency_ms, 0.0).sum(axis=1, keepdims=True)
+        total_ms = total_latency(self.model.latency_ms, there)[:, None]
         is_probe = np.array([arm in self.probes for arm in self.arms])
-        further = np.where(is_probe, 0.0, self.model.latency_ms)
-        share = np.divide(further, total, out=np.zeros_like(quality), where=total > 0)
-        return np.where(there, (1.0 - weight) * quality + weight * (1.0 - share), -np.inf)
+        further_ms = np.broadcast_to(np.where(is_probe, 0.0, self.model.latency_ms), quality.shape)
+        share = latency_share(further_ms, total_ms)
+        return np.where(there, reward(quality, share, lam), -np.inf)
 
     def probabilities(
         self, queries: Sequence[str], lam: float, known: Known = NOTHING

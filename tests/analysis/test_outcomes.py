@@ -102,6 +102,18 @@ def test_a_cascade_pays_for_its_probe_and_answers_with_its_last_arm(tmp_path):
     np.testing.assert_allclose(outcome.values("nDCG@5"), [0.8, 0.6])
 
 
+def test_a_probe_that_the_dataset_lacks_is_not_run(tmp_path):
+    status = np.array([["skipped", "ok", "ok"], ["ok"] * 3, ["ok"] * 3], dtype=object)
+    labels = small_world(status=status).write(tmp_path)
+    table = decide(labels, "router", 0.5, np.ones(3, int))
+    plans = pa.array(["bm25>dense", "bm25>dense", "dense"])
+    table = table.set_column(table.column_names.index("plan"), "plan", plans)
+    outcome = outcome_of(labels, table)
+    np.testing.assert_allclose(outcome.latency_ms, [30.0, 80.0])
+    # Over the declared arms that are there: 0.5·0.8 + 0.5·(1 − 30/30) and 0.5·0.5 + 0.5·(1 − 1).
+    np.testing.assert_allclose(outcome.reward, [0.4, 0.25])
+
+
 def test_a_policy_that_fuses_is_left_out_by_name(tmp_path):
     labels = small_world().write(tmp_path)
     fused = decide(labels, "fuser", 0.5, np.zeros(3, int))

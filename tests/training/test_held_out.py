@@ -12,7 +12,7 @@ def test_metrics_of_a_hand_computed_table():
         latency_ms=[[1.0, 3.0], [1.0, 3.0], [1.0, 3.0]],
         comparable=[True, True, False],
     )
-    metrics = held_out_metrics(table, Chosen(np.array([0, 0, 0]), np.zeros(3)), 0.5)
+    metrics = held_out_metrics(table, Chosen(np.array([0, 0, 0]), np.ones(3)), 0.5)
     # Rewards: 0.5·s + 0.5·(1 − l), l = 0.25 and 0.75.
     assert metrics["reward"] == pytest.approx((0.875 + 0.475) / 2)
     assert metrics["regret"] == pytest.approx(0.0)
@@ -25,14 +25,14 @@ def test_metrics_of_a_hand_computed_table():
 
 def test_probes_and_overhead_are_charged_as_in_reports():
     table = make_table([[1.0, 0.5], [0.2, 0.6]], latency_ms=[[1.0, 3.0], [1.0, 3.0]])
-    chosen, extra_ms = np.array([0, 1]), np.array([2.0, 0.4])
-    metrics = held_out_metrics(table, Chosen(chosen, extra_ms), 0.5)
+    chosen, latency_ms = np.array([0, 1]), np.array([3.0, 3.4])
+    metrics = held_out_metrics(table, Chosen(chosen, latency_ms), 0.5)
     # Rewards: 0.5·1 + 0.5·(1 − 3/4) and 0.5·0.6 + 0.5·(1 − 3.4/4); the oracle's .875 and .475.
     assert metrics["reward"] == pytest.approx((0.625 + 0.375) / 2)
     assert metrics["regret"] == pytest.approx((0.25 + 0.1) / 2)
     assert metrics["latency_ms"] == pytest.approx((3.0 + 3.4) / 2)
     assert metrics["quality"] == pytest.approx(0.8)
-    unknown = held_out_metrics(table, Chosen(chosen, np.array([2.0, np.nan])), 0.5)
+    unknown = held_out_metrics(table, Chosen(chosen, np.array([3.0, np.nan])), 0.5)
     assert (unknown["queries"], unknown["reward"]) == (1, pytest.approx(0.625))
     fusing = held_out_metrics(table, Chosen(chosen, None), 0.5)
     assert set(fusing) == {"queries", "share", "oracle_share", "collapsed"}

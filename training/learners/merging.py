@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arms.errors import SettingsError
-from arms.reward import FloatArray
+from arms.reward import FloatArray, latency_share
 from router.frozen_queries import FrozenQueries
 from router.policies.merging import MergingPolicy
 from router.policy import Known, Plan
@@ -161,7 +161,7 @@ def _measured(shop: Workshop, policy: MergingPolicy, rows: Rows) -> list[Rung]:
     Where a query's dataset lacks the one arm of a rung, the best of the others that it has counts.
     """
     table = shop.action.rows(rows)
-    total_ms = np.where(table.competes, table.latency_ms, 0.0).sum(axis=1)
+    total_ms = table.total_latency_ms()
     stand_in = _stand_ins(table)
     found = []
     for number, rung in enumerate(policy.rungs):
@@ -172,7 +172,7 @@ def _measured(shop: Workshop, policy: MergingPolicy, rows: Rows) -> list[Rung]:
             quality, taken_ms = table.quality[at], table.latency_ms[at]
         else:
             quality, taken_ms = _of_merging(shop, policy, number, rows)
-        share = np.divide(taken_ms, total_ms, out=np.zeros(len(rows)), where=total_ms > 0)
+        share = latency_share(taken_ms, total_ms)
         found.append(
             replace(
                 rung,
