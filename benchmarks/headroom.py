@@ -165,10 +165,10 @@ def merged(
     shop: Any, probes: Sequence[str], train: NDArray[np.intp], rows: NDArray[np.intp], known: Any
 ) -> Floats:
     """(n,) nDCG@5 of what ``probes`` found for ``rows``, merged by models fitted on ``train``."""
+    from router.arm_sets import ArmSet
     from router.frozen_queries import FrozenQueries
     from router.policies.merging import MergingPolicy
-    from router.rungs import Rung
-    from training.learners.merging import fit_rung
+    from training.learners.merging import fit_arm_set
     from training.learners.probing import probe_depth
     from training.own_rankings import own_quality, primary
     from training.quality_fit import fit_vectors, relative_quality
@@ -177,10 +177,10 @@ def merged(
     relative, _ = relative_quality(table)
     vectors = fit_vectors(shop.embedded[train], relative, table.competes, shop.settings.boosting)
     depth = probe_depth(shop, probes, shop.settings.merging.depth)
-    rung = fit_rung(shop, train, probes, vectors, depth)
-    alone = [Rung((arm,)) for arm in table.arms]
+    arm_set = fit_arm_set(shop, train, probes, vectors, depth)
+    alone = [ArmSet((arm,)) for arm in table.arms]
     queries = FrozenQueries.of(shop.encoder)
-    policy = MergingPolicy("merging", table.arms, [*alone, rung], vectors, queries, depth)
+    policy = MergingPolicy("merging", table.arms, [*alone, arm_set], vectors, queries, depth)
     # A probe that may not answer for an arm's own sake may be merged.
     columns = [every.arms.index(arm) for arm in table.arms]
     everyone = replace(known, competes=every.competes[rows][:, columns])

@@ -1,4 +1,4 @@
-"""What a rung's model says of the documents that its arms found, and the ranking that makes."""
+"""What an arm set's model says of the documents that its arms found, and the ranking that makes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from router.probe_features import Lists, key_of
 
 @dataclass(frozen=True)
 class Looked:
-    """What a rung's model says of what was found for n queries."""
+    """What an arm set's model says of what was found for n queries."""
 
     lists: Mapping[str, Lists]
     asked: Candidates

@@ -191,7 +191,7 @@ class MergingSettings(Settings):
         description="arms that are run together; default: the cheapest, and so on up to all, cut "
         "where latency rises most; arms that only fuse others are left out",
     )
-    rungs: int = Field(default=3, ge=1, le=8, description="how many such sets")
+    arm_sets: int = Field(default=3, ge=1, le=8, description="how many such sets")
     top: int = Field(default=10, ge=1, description="documents of each arm that are ranked anew")
     depth: int = Field(
         default=20, ge=10, le=1000, description="documents looked at of each, if labels hold them"

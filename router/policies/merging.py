@@ -1,11 +1,11 @@
 """Runs some arms, chosen by λ alone, and answers with its own ranking of what they found.
 
-A *rung* is a set of arms that are run together. For each a model expects the gain of every document
-found (:mod:`router.relevance`) and another, trained to rank, orders them: results of several
-systems merged by a learned function, as LambdaMerge does (Sheldon, Shokouhi, Szummer and Craswell,
-WSDM 2011). Every arm alone, its ranking left as it is, is a rung too. On held-out queries each rung
-has a mean quality and a mean share of latency, so its mean reward at any λ is known before a query
-comes: ``(1−λ)·quality + λ·(1 − share)``, and the highest is taken.
+An *arm set* is run together. For each set a model expects the gain of every document found
+(:mod:`router.relevance`) and another, trained to rank, orders them: results of several systems
+merged by a learned function, as LambdaMerge does (Sheldon, Shokouhi, Szummer and Craswell, WSDM
+2011). Every arm alone, its ranking left as it is, is a set too. On held-out queries each set has a
+mean quality and a mean share of latency, so its mean reward at any λ is known before a query comes:
+``(1−λ)·quality + λ·(1 − share)``, and the highest is taken.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from arms.errors import RouterError
 from arms.reward import FloatArray, check_lam
+from router.arm_sets import ArmSet, best_arm_set, lams_of_arm_sets, read_arm_set
 from router.frozen_queries import ENCODER_KEYS, FrozenQueries
 from router.merged import Looked, names_of, ranked
 from router.policies.files import (
@@ -45,25 +46,24 @@ from router.probe_features import LEAST_DEPTH, as_lists
 from router.quality_model import query_columns
 from router.query_vectors import QueryVectors, array_shapes
 from router.relevance import relevance_count
-from router.rungs import Rung, best_rung, lams_of_rungs, read_rung
 
-_KEYS = ("name", "arms", "probe_depth", "tau", "encoder", "k", "temperature", "rungs")
+_KEYS = ("name", "arms", "probe_depth", "tau", "encoder", "k", "temperature", "arm_sets")
 
 
 class MergingPolicy(Policy):
-    """Takes the rung with the highest mean reward at λ; ties to the lower share, then the earlier.
+    """Takes the arm set with the highest mean reward at λ; ties to less share, then the earlier.
 
     Args:
         name: in reports, e.g. ``merging``.
         arms: the arms to choose from, in column order.
-        rungs: among them every arm of ``arms`` alone, without a model.
-        vectors: of the training queries; None where no rung reads vectors.
+        arm_sets: among them every arm of ``arms`` alone, without a model.
+        vectors: of the training queries; None where no arm set reads vectors.
         queries: the frozen encoder; likewise.
         probe_depth: how many documents of each arm are read.
         tau: of the softmax that turns qualities into probabilities.
 
     Raises:
-        RouterError: rungs, arms and encoder don't fit together.
+        RouterError: arm sets, arms and encoder don't fit together.
     """
 
     kind: ClassVar[str] = "merging"
@@ -73,17 +73,19 @@ class MergingPolicy(Policy):
         self,
         name: str,
         arms: Sequence[str],
-        rungs: Sequence[Rung],
+        arm_sets: Sequence[ArmSet],
         vectors: QueryVectors | None,
         queries: FrozenQueries | None,
         probe_depth: int = 20,
         tau: float = 0.1,
     ) -> None:
         self.name, self.arms, self.lams = name, tuple(arms), None
-        self.rungs, self.vectors, self.queries = tuple(rungs), vectors, queries
+        self.arm_sets, self.vectors, self.queries = tuple(arm_sets), vectors, queries
         self.probe_depth, self.tau = probe_depth, tau
-        run = {arm for rung in self.rungs if rung.model is not None for arm in rung.arms}
-        self.probes = tuple(dict.fromkeys(arm for rung in self.rungs for arm in rung.arms))
+        run = {
+            arm for arm_set in self.arm_sets if arm_set.model is not None for arm in arm_set.arms
+        }
+        self.probes = tuple(dict.fromkeys(arm for arm_set in self.arm_sets for arm in arm_set.arms))
         self.probes = tuple(arm for arm in self.probes if arm in run)
         self._last: dict[int, tuple[Any, ...]] = {}
         self._check()
@@ -91,26 +93,30 @@ class MergingPolicy(Policy):
     def _check(self) -> None:
         components = 0 if self.vectors is None else len(self.vectors.components)
         problems = []
-        for rung in self.rungs:
-            unknown = [arm for arm in rung.arms if arm not in self.arms]
+        for arm_set in self.arm_sets:
+            unknown = [arm for arm in arm_set.arms if arm not in self.arms]
             if unknown:
-                problems.append(f"a rung runs {', '.join(unknown)}")
-            if not rung.arms or (rung.model is None and len(rung.arms) != 1):
-                problems.append(f"a rung without a model has the arms {', '.join(rung.arms)}")
-            if rung.reads_vectors and self.vectors is None:
-                problems.append("a rung reads query vectors, and there are none")
-            if rung.model is not None:
-                wanted = relevance_count(
-                    components if rung.reads_vectors else 0, rung.arms, rung.reads_vectors
+                problems.append(f"an arm set runs {', '.join(unknown)}")
+            if not arm_set.arms or (arm_set.model is None and len(arm_set.arms) != 1):
+                problems.append(
+                    f"an arm set without a model has the arms {', '.join(arm_set.arms)}"
                 )
-                found = rung.model.booster
+            if arm_set.reads_vectors and self.vectors is None:
+                problems.append("an arm set reads query vectors, and there are none")
+            if arm_set.model is not None:
+                wanted = relevance_count(
+                    components if arm_set.reads_vectors else 0, arm_set.arms, arm_set.reads_vectors
+                )
+                found = arm_set.model.booster
                 if found.features != wanted or len(found.texts) != 2:
                     problems.append(
-                        f"a model of {', '.join(rung.arms)} reads {found.features} features, "
+                        f"a model of {', '.join(arm_set.arms)} reads {found.features} features, "
                         f"expected {wanted}"
                     )
-        alone = {arm for rung in self.rungs if rung.model is None for arm in rung.arms[:1]}
-        problems += [f"no rung is {arm} alone" for arm in self.arms if arm not in alone]
+        alone = {
+            arm for arm_set in self.arm_sets if arm_set.model is None for arm in arm_set.arms[:1]
+        }
+        problems += [f"no arm set is {arm} alone" for arm in self.arms if arm not in alone]
         if (self.vectors is None) != (self.queries is None):
             problems.append("query vectors and their encoder come together or not at all")
         if problems:
@@ -119,37 +125,37 @@ class MergingPolicy(Policy):
                 f"{'; '.join(problems)}"
             )
 
-    def rung_at(self, lam: float, allowed: Collection[str] | None = None) -> int:
-        """Return which of ``rungs`` is taken at λ; see :func:`router.rungs.best_rung`."""
-        return best_rung(self.rungs, check_lam(lam), allowed)
+    def arm_set_at(self, lam: float, allowed: Collection[str] | None = None) -> int:
+        """Return which of ``arm_sets`` is taken at λ; see :func:`router.arm_sets.best_arm_set`."""
+        return best_arm_set(self.arm_sets, check_lam(lam), allowed)
 
     def probes_at(self, lam: float, allowed: Collection[str] | None = None) -> tuple[str, ...]:
         """Return the arms that are run at λ and then merged; none where one arm answers."""
-        rung = self.rungs[self.rung_at(lam, allowed)]
-        return () if rung.model is None else rung.run(allowed)
+        arm_set = self.arm_sets[self.arm_set_at(lam, allowed)]
+        return () if arm_set.model is None else arm_set.run(allowed)
 
     def cost_at(self, lam: float) -> int:
-        """Return the rung."""
-        return self.rung_at(lam)
+        """Return the arm set."""
+        return self.arm_set_at(lam)
 
     def lams_of_costs(self) -> dict[int, float]:
-        """Each rung that is taken at some λ → a λ inside its range, or at its end."""
-        return lams_of_rungs(self.rungs)
+        """Each arm set that is taken at some λ → a λ inside its range, or at its end."""
+        return lams_of_arm_sets(self.arm_sets)
 
     def means_of(self, plan: Plan) -> Means | None:
-        """What the rung that merges just these arms comes to; None where there is none."""
-        for rung in self.rungs:
-            if plan.combine == "merge" and rung.model and set(rung.arms) == set(plan.arms):
-                return Means(rung.quality, rung.latency_ms, rung.queries)
+        """What the arm set that merges just these arms comes to; None where there is none."""
+        for arm_set in self.arm_sets:
+            if plan.combine == "merge" and arm_set.model and set(arm_set.arms) == set(plan.arms):
+                return Means(arm_set.quality, arm_set.latency_ms, arm_set.queries)
         return None
 
     def embed(self, queries: Sequence[str], lam: float) -> Embeddings | None:
-        """(n, d) of the frozen encoder; None where the rung at λ doesn't read it."""
+        """(n, d) of the frozen encoder; None where the arm set at λ doesn't read it."""
         return super().embed(queries, lam) if self.embeds_at(lam) else None
 
     def embeds_at(self, lam: float) -> bool:
-        """Whether the rung at λ reads the query's vector."""
-        return self.rungs[self.rung_at(lam)].reads_vectors
+        """Whether the arm set at λ reads the query's vector."""
+        return self.arm_sets[self.arm_set_at(lam)].reads_vectors
 
     @property
     def reads_vectors(self) -> bool:
@@ -163,33 +169,33 @@ class MergingPolicy(Policy):
 
         Where one arm answers without being looked at: of the mean reward of each arm alone.
         """
-        number = self.rung_at(lam)
-        if self.rungs[number].model is None:
+        number = self.arm_set_at(lam)
+        if self.arm_sets[number].model is None:
             return self._alone(lam, len(queries))
         looked = self._looked(number, queries, known)
         return softmax_over(self._expected(number, looked, len(queries)), self.tau)
 
     def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
-        """Merge what the arms of λ's rung found; see :meth:`merge` and :meth:`Policy.decide`.
+        """Merge what the arms of the set at λ found; see :meth:`merge` and :meth:`Policy.decide`.
 
-        Arms that don't compete for a query aren't run: the rung is the best without them.
+        Arms that don't compete for a query aren't run: the best set without them is.
         """
-        numbers = self._rungs_of(lam, known, len(queries))
+        numbers = self._arm_sets_of(lam, known, len(queries))
         parts = {
             number: self._single(lam, len(queries), known)
-            if self.rungs[number].model is None
+            if self.arm_sets[number].model is None
             else self.merge(number, queries, known)
-            for number in sorted(set(numbers)) or [self.rung_at(lam)]
+            for number in sorted(set(numbers)) or [self.arm_set_at(lam)]
         }
         return next(iter(parts.values())) if len(parts) == 1 else _by_row(parts, numbers)
 
-    def _rungs_of(self, lam: float, known: Known, n: int) -> list[int]:
-        """(n,) the rung of each query."""
+    def _arm_sets_of(self, lam: float, known: Known, n: int) -> list[int]:
+        """(n,) the arm set of each query."""
         if known.competes is None:
-            return [self.rung_at(lam)] * n
+            return [self.arm_set_at(lam)] * n
         patterns, place = np.unique(known.competes, axis=0, return_inverse=True)
         found = [
-            self.rung_at(lam, [arm for arm, may in zip(self.arms, one, strict=True) if may])
+            self.arm_set_at(lam, [arm for arm, may in zip(self.arms, one, strict=True) if may])
             for one in patterns.tolist()
         ]
         return [found[one] for one in place.ravel().tolist()]
@@ -197,7 +203,7 @@ class MergingPolicy(Policy):
     def _alone(self, lam: float, n: int) -> FloatArray:
         """(n, A) softmax of the mean reward of each arm alone."""
         values = np.full(len(self.arms), -np.inf)
-        for one in self.rungs:
+        for one in self.arm_sets:
             if one.model is None:
                 values[self.arms.index(one.arms[0])] = one.reward(lam)
         return softmax_over(np.tile(values, (n, 1)), self.tau)
@@ -208,25 +214,25 @@ class MergingPolicy(Policy):
         return Decided(plans, rows, reasons=("the best arm at this λ, whatever the query",) * n)
 
     def merge(self, number: int, queries: Sequence[str], known: Known) -> Decided:
-        """Merge what the arms of a rung with a model found.
+        """Merge what the arms of an arm set with a model found.
 
         Where an arm was run that may not answer, nothing is merged: of the others that were run
         the one expected to be best answers.
         """
-        rung = self.rungs[number]
-        assert rung.model is not None
+        arm_set = self.arm_sets[number]
+        assert arm_set.model is not None
         looked = self._looked(number, queries, known)
         expected = self._expected(number, looked, len(queries))
         rows = masked(softmax_over(expected, self.tau), known)
-        names = names_of(known, rung.arms, rung.model.top)
+        names = names_of(known, arm_set.arms, arm_set.model.top)
         borders = np.searchsorted(looked.asked.rows, np.arange(len(queries) + 1)).tolist()
         plans, rankings, predicted = [], [], []
         for row, column in enumerate(rows.argmax(axis=1).tolist() if len(rows) else []):
-            ran, allowed = self._ran(rung, row, known)
+            ran, allowed = self._ran(arm_set, row, known)
             others = tuple(arm for arm in ran if arm != self.arms[column])
             members = slice(borders[row], borders[row + 1])
             merges = bool(ran) and allowed
-            ranking, quality = ranked(looked, members, names, rung.model.k)
+            ranking, quality = ranked(looked, members, names, arm_set.model.k)
             combine: Combine = "merge" if merges else "cascade" if others else "single"
             plans.append(Plan((*others, self.arms[column]), combine))
             rankings.append(ranking if merges else None)
@@ -236,23 +242,23 @@ class MergingPolicy(Policy):
         return Decided(tuple(plans), rows, told, rankings=tuple(rankings))
 
     def _expected(self, number: int, looked: Looked, n: int) -> FloatArray:
-        """(n, A) quality expected of each arm's own list; −inf of arms that aren't of the rung."""
-        rung = self.rungs[number]
-        assert rung.model is not None
+        """(n, A) quality expected of each arm's own list; −inf of arms outside the set."""
+        arm_set = self.arm_sets[number]
+        assert arm_set.model is not None
         values = np.full((n, len(self.arms)), -np.inf)
-        values[:, self._columns(rung)] = rung.model.expected_of(
-            rung.arms, looked.lists, looked.asked, looked.gains
+        values[:, self._columns(arm_set)] = arm_set.model.expected_of(
+            arm_set.arms, looked.lists, looked.asked, looked.gains
         )
         return values
 
-    def _columns(self, rung: Rung) -> list[int]:
-        return [self.arms.index(arm) for arm in rung.arms]
+    def _columns(self, arm_set: ArmSet) -> list[int]:
+        return [self.arms.index(arm) for arm in arm_set.arms]
 
-    def _ran(self, rung: Rung, row: int, known: Known) -> tuple[tuple[str, ...], bool]:
+    def _ran(self, arm_set: ArmSet, row: int, known: Known) -> tuple[tuple[str, ...], bool]:
         """Which arms were run for the query, and whether all of them may answer."""
         competes, probed = known.competes, known.probed or {}
         ran, allowed = [], True
-        for arm, column in zip(rung.arms, self._columns(rung), strict=True):
+        for arm, column in zip(arm_set.arms, self._columns(arm_set), strict=True):
             may = competes is None or bool(competes[row, column])
             # A dataset that lacks the arm has an empty ranking of it, and it wasn't run.
             if arm in probed and (may or probed[arm][row].doc_ids):
@@ -261,11 +267,11 @@ class MergingPolicy(Policy):
         return tuple(ran), allowed
 
     def _looked(self, number: int, queries: Sequence[str], known: Known) -> Looked:
-        """Ask the rung's model; the last batch is remembered, as callers ask at several λ."""
-        rung, embeddings, probed = self.rungs[number], known.embeddings, known.probed
+        """Ask the arm set's model; the last batch is remembered, as callers ask at several λ."""
+        arm_set, embeddings, probed = self.arm_sets[number], known.embeddings, known.probed
         if probed is None:
             raise RouterError(
-                f"the policy '{self.name}' merges what {', '.join(rung.arms)} find; give their "
+                f"the policy '{self.name}' merges what {', '.join(arm_set.arms)} find; give their "
                 "rankings (Known.probed), or choose a policy that runs one arm"
             )
         last = self._last.get(number)
@@ -273,37 +279,40 @@ class MergingPolicy(Policy):
             found: Looked = last[3]
             return found
         vectors = components = read = None
-        if rung.reads_vectors and self.vectors is not None and self.queries is not None:
+        if arm_set.reads_vectors and self.vectors is not None and self.queries is not None:
             vectors = self.vectors
             read = self.queries.embed(queries, self.device) if embeddings is None else embeddings
             components = vectors.project(read)
         lists = as_lists(
-            rung.arms,
-            {arm: probed[arm] for arm in rung.arms if arm in probed},
+            arm_set.arms,
+            {arm: probed[arm] for arm in arm_set.arms if arm in probed},
             self.probe_depth,
             len(queries),
         )
-        of_query = query_columns(queries, components, rung.arms, lists)
-        assert rung.model is not None
-        asked, predicted = rung.model.predict(rung.arms, lists, of_query, vectors, read)
-        looked = Looked(lists, asked, predicted[:, 0], rung.model.order(predicted))
+        of_query = query_columns(queries, components, arm_set.arms, lists)
+        assert arm_set.model is not None
+        asked, predicted = arm_set.model.predict(arm_set.arms, lists, of_query, vectors, read)
+        looked = Looked(lists, asked, predicted[:, 0], arm_set.model.order(predicted))
         if len(queries) > 1:  # of one, overhead is measured by asking again
             self._last[number] = (list(queries), embeddings, probed, looked)
         return looked
 
     def prepare(self, lam: float) -> None:
-        """Load LightGBM and, where the rung at λ reads vectors, the encoder."""
-        rung = self.rungs[self.rung_at(lam)]
-        if rung.model is not None:
-            rung.model.booster.load()
-        if rung.reads_vectors and self.queries is not None:
+        """Load LightGBM and, where the arm set at λ reads vectors, the encoder."""
+        arm_set = self.arm_sets[self.arm_set_at(lam)]
+        if arm_set.model is not None:
+            arm_set.model.booster.load()
+        if arm_set.reads_vectors and self.queries is not None:
             self.queries.load(self.device)
 
     def save(self, folder: Path) -> None:
         """Write ``policy.json``, ``vectors.safetensors`` and a folder for each model."""
         if self.vectors is not None:
             write_arrays(folder / "vectors.safetensors", self.vectors.arrays())
-        rungs = [rung.describe(folder / f"rung-{number}") for number, rung in enumerate(self.rungs)]
+        arm_sets = [
+            arm_set.describe(folder / f"set-{number}")
+            for number, arm_set in enumerate(self.arm_sets)
+        ]
         content = {
             "name": self.name,
             "arms": list(self.arms),
@@ -312,7 +321,7 @@ class MergingPolicy(Policy):
             "encoder": None if self.queries is None else self.queries.describe(),
             "k": None if self.vectors is None else self.vectors.k,
             "temperature": None if self.vectors is None else self.vectors.temperature,
-            "rungs": rungs,
+            "arm_sets": arm_sets,
         }
         write_policy_json(folder, self.kind, content)
 
@@ -335,16 +344,16 @@ class MergingPolicy(Policy):
             arrays = read_arrays(folder / "vectors.safetensors", shapes)
             vectors = QueryVectors.of(arrays, content["k"], content["temperature"])
         components = 0 if vectors is None else len(vectors.components)
-        with well_described(folder, "rungs"):
-            rungs = [
-                read_rung(folder / f"rung-{number}", one, components)
-                for number, one in enumerate(content["rungs"])
+        with well_described(folder, "arm sets"):
+            arm_sets = [
+                read_arm_set(folder / f"set-{number}", one, components)
+                for number, one in enumerate(content["arm_sets"])
             ]
         queries = None if described is None else FrozenQueries.read(described)
         return cls(
             content["name"],
             content["arms"],
-            rungs,
+            arm_sets,
             vectors,
             queries,
             content["probe_depth"],
@@ -353,7 +362,7 @@ class MergingPolicy(Policy):
 
 
 def _by_row(parts: Mapping[int, Decided], numbers: Sequence[int]) -> Decided:
-    """Take each query's row from the part of its rung."""
+    """Take each query's row from the part of its arm set."""
     rows = list(enumerate(numbers))
 
     def told(part: Decided, row: int) -> float:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from router.arm_sets import ArmSet
 from router.boosters import Boosters
 from router.candidates import PROBE_COLUMNS, candidates
 from router.policies.merging import MergingPolicy
 from router.probe_features import as_lists
 from router.relevance import Past, RelevanceModel, relevance_count
-from router.rungs import Rung
 
 ARMS = ("a", "b", "c")
 
@@ -19,7 +19,7 @@ ARMS = ("a", "b", "c")
 class Knows:
     """In place of boosters: a document's gain is the highest score that an arm gives it.
 
-    The score that orders documents is that of the rung's last arm, 0 where it lacks the document.
+    The score that orders documents is that of the set's last arm, 0 where it lacks the document.
     """
 
     texts = ("gain", "order")
@@ -56,21 +56,21 @@ def model_of(arms, booster=None, k=2, top=3, order_weight=0.0):
     return RelevanceModel(booster or Knows(arms), no_past(), k, top, order_weight)
 
 
-def rung(*arms, quality=0.9, share=0.5, **options):
-    return Rung(tuple(arms), quality, share, model_of(arms, **options))
+def arm_set(*arms, quality=0.9, share=0.5, **options):
+    return ArmSet(tuple(arms), quality, share, model_of(arms, **options))
 
 
 def alone(arms=ARMS, quality=0.5, share=0.2):
-    return [Rung((arm,), quality, share) for arm in arms]
+    return [ArmSet((arm,), quality, share) for arm in arms]
 
 
-def merging(*rungs, arms=ARMS, depth=10):
-    """The rungs that merge, after every arm alone."""
-    return MergingPolicy("merging", arms, [*alone(arms), *rungs], None, None, depth)
+def merging(*arm_sets, arms=ARMS, depth=10):
+    """The arm sets that merge, after every arm alone."""
+    return MergingPolicy("merging", arms, [*alone(arms), *arm_sets], None, None, depth)
 
 
-def real_rung(*arms, quality=0.9, share=0.5, k=2, top=5):
-    """A rung whose models are LightGBM's own, fitted to numbers without meaning."""
+def real_arm_set(*arms, quality=0.9, share=0.5, k=2, top=5):
+    """An arm set whose models are LightGBM's own, fitted to numbers without meaning."""
     import lightgbm
 
     features = relevance_count(0, arms, False)
@@ -85,4 +85,4 @@ def real_rung(*arms, quality=0.9, share=0.5, k=2, top=5):
         trained = lightgbm.train({**given, "objective": objective}, data, 5)
         texts.append(trained.model_to_string())
     booster = Boosters(texts, features)
-    return rung(*arms, quality=quality, share=share, booster=booster, k=k, top=top)
+    return arm_set(*arms, quality=quality, share=share, booster=booster, k=k, top=top)

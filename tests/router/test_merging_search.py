@@ -7,12 +7,12 @@ import l2r
 from arms.errors import RouterError
 from arms.records import Ranking
 from router import Router
+from router.arm_sets import ArmSet
 from router.artifact import RouterRecord, write_router
 from router.policies.merging import MergingPolicy
 from router.probe_features import document_name
-from router.rungs import Rung
 from tests.router.fake_index import FakeArm, write_fake_index
-from tests.router.merging_policies import alone, real_rung, rung
+from tests.router.merging_policies import alone, arm_set, real_arm_set
 from tests.small_corpus import write_small_corpus
 
 ARMS = ("bm25", "text_dense", "text_rerank")
@@ -47,9 +47,9 @@ def calls(monkeypatch):
     return made
 
 
-def policy_of(*rungs, depth=10):
-    rungs = rungs or (rung("bm25", "text_dense", top=2, k=2),)
-    return MergingPolicy("merging", ARMS, [*alone(ARMS), *rungs], None, None, depth)
+def policy_of(*arm_sets, depth=10):
+    arm_sets = arm_sets or (arm_set("bm25", "text_dense", top=2, k=2),)
+    return MergingPolicy("merging", ARMS, [*alone(ARMS), *arm_sets], None, None, depth)
 
 
 def saved_router(root, policy, datasets=DATASETS):
@@ -57,7 +57,7 @@ def saved_router(root, policy, datasets=DATASETS):
     for dataset, has in datasets.items():
         write_fake_index(root / "index", dataset, has)
     on_disk = MergingPolicy(
-        "merging", ARMS, [*alone(ARMS), real_rung("bm25", "text_dense")], None, None, 10
+        "merging", ARMS, [*alone(ARMS), real_arm_set("bm25", "text_dense")], None, None, 10
     )
     record = RouterRecord(ARMS, "merging", datasets=datasets)
     write_router(root / "router", record, [on_disk])
@@ -99,7 +99,7 @@ def test_more_documents_are_asked_for_where_more_are_wanted(router, calls):
 
 
 def test_a_deeper_search_orders_the_first_documents_alike(tmp_path, calls):
-    router = saved_router(tmp_path, policy_of(rung("bm25", "text_dense", top=30, k=2)))
+    router = saved_router(tmp_path, policy_of(arm_set("bm25", "text_dense", top=30, k=2)))
     few, many = (router.search("who", lam=0.0, k=k, dataset="npl").ranking for k in (4, 16))
     assert many.doc_ids[:4] == few.doc_ids and many.scores[:4] == few.scores
 
@@ -210,9 +210,13 @@ def run(tmp_path_factory):
     with pytest.raises(SystemExit, match="0"):
         l2r.main(["index", str(folder / "run.yaml")])
     both = ("bm25", "bm25@paragraph")
-    policy = MergingPolicy("merging", both, [*alone(both), real_rung(*both)], None, None, 10)
+    policy = MergingPolicy("merging", both, [*alone(both), real_arm_set(*both)], None, None, 10)
     one = MergingPolicy(
-        "one", both, [*alone(both), Rung(("bm25",), 0.9, 0.1, real_rung("bm25").model)], None, None
+        "one",
+        both,
+        [*alone(both), ArmSet(("bm25",), 0.9, 0.1, real_arm_set("bm25").model)],
+        None,
+        None,
     )
     record = RouterRecord(both, "merging", datasets={"first": both})
     write_router(folder / "runs" / "router", record, [policy, one])

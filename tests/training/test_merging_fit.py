@@ -66,10 +66,10 @@ def decide(shop, policy, lam, *splits):
 # Which sets
 
 
-def sets_of(latency_ms, rungs, arms=None, **more):
+def sets_of(latency_ms, arm_sets, arms=None, **more):
     latency = np.array([latency_ms, latency_ms], dtype=float)
     table = make_table(np.zeros(latency.shape), latency_ms=latency, **more)
-    return nested_sets(replace(table, arms=tuple(arms or table.arms)), rungs)
+    return nested_sets(replace(table, arms=tuple(arms or table.arms)), arm_sets)
 
 
 def test_sets_are_nested_and_cut_where_latency_rises_most():
@@ -101,7 +101,7 @@ def test_what_fuses_others_or_was_never_run_is_in_no_set():
 
 def test_sets_may_be_named(shop):
     policy = fit(shop, sets=(("text_dense", "bm25"), ("bm25",)))
-    merged = [rung.arms for rung in policy.rungs if rung.model is not None]
+    merged = [arm_set.arms for arm_set in policy.arm_sets if arm_set.model is not None]
     assert merged == [("text_dense", "bm25"), ("bm25",)]
     assert policy.probes == ("bm25", "text_dense")
     with pytest.raises(SettingsError, match=r"sets names text_late; .* bm25, text_dense, text_re"):
@@ -115,11 +115,11 @@ def test_sets_may_be_named(shop):
 
 
 def test_every_arm_alone_and_nested_sets(policy):
-    alone = [rung.arms for rung in policy.rungs if rung.model is None]
-    merged = [rung.arms for rung in policy.rungs if rung.model is not None]
+    alone = [arm_set.arms for arm_set in policy.arm_sets if arm_set.model is None]
+    merged = [arm_set.arms for arm_set in policy.arm_sets if arm_set.model is not None]
     assert alone == [(arm,) for arm in ARMS]
     assert merged == [("bm25",), ("bm25", "text_dense"), ARMS]
-    shares = [rung.share for rung in policy.rungs if rung.model is not None]
+    shares = [arm_set.share for arm_set in policy.arm_sets if arm_set.model is not None]
     assert shares == sorted(shares) and shares[0] < 0.2
 
 
@@ -137,7 +137,7 @@ def test_it_is_better_than_any_single_arm_on_queries_it_never_saw(shop, policy):
 
 def test_merging_two_noisy_lists_is_better_than_either(shop, policy):
     rows = rows_of(shop, "test", "val")
-    number = [rung.arms for rung in policy.rungs].index(("bm25", "text_dense"))
+    number = [arm_set.arms for arm_set in policy.arm_sets].index(("bm25", "text_dense"))
     texts = shop.action.texts[rows].tolist()
     decided = policy.merge(number, texts, known_of(shop, policy, rows))
     own = primary(shop.runs, own_quality(shop.runs, rows, decided))
@@ -155,11 +155,11 @@ def test_at_lam_1_the_cheapest_arm_answers_alone(shop, policy):
 def test_sets_are_measured_on_validation_queries_by_hand(shop, policy):
     rows = rows_of(shop, "val")
     table, total_ms = shop.action.rows(rows), shop.action.latency_ms[rows].sum(axis=1)
-    first = policy.rungs[0]
+    first = policy.arm_sets[0]
     assert first.quality == pytest.approx(table.quality[:, 0].mean())
     assert first.share == pytest.approx((table.latency_ms[:, 0] / total_ms).mean())
-    number = len(policy.rungs) - 1
-    last = policy.rungs[number]
+    number = len(policy.arm_sets) - 1
+    last = policy.arm_sets[number]
     assert last.arms == ARMS
     decided = policy.merge(number, table.texts.tolist(), known_of(shop, policy, rows))
     own = own_quality(shop.runs, rows, decided)["nDCG@5"]
@@ -190,7 +190,9 @@ def test_a_set_reads_vectors_where_its_arms_take_long(shop):
 
     def reading(**changed):
         policy = fit(shop, sets=sets, **changed)
-        return [rung.reads_vectors for rung in policy.rungs if rung.model is not None], policy
+        return [
+            arm_set.reads_vectors for arm_set in policy.arm_sets if arm_set.model is not None
+        ], policy
 
     # The sets take about 2 and 12 ms.
     assert reading(vectors_from_ms=7.0)[0] == [False, True]
@@ -199,7 +201,7 @@ def test_a_set_reads_vectors_where_its_arms_take_long(shop):
     shared = np.zeros(shop.every.latency_ms.shape)
     shared[:, shop.every.arms.index("text_dense")] = 5.0
     saving = replace(with_settings(shop, sets=sets, vectors_from_ms=1e6), reusable_ms=shared)
-    assert [one.reads_vectors for one in fit(saving).rungs[3:]] == [False, True]
+    assert [one.reads_vectors for one in fit(saving).arm_sets[3:]] == [False, True]
 
 
 def test_nothing_is_reused_where_the_query_is_not_embedded(shop):
@@ -211,13 +213,13 @@ def test_nothing_is_reused_where_the_query_is_not_embedded(shop):
     fitted = fit(saving)
     # At λ = 0 the set, at λ = 1 text_dense alone, which then encodes the query itself.
     numbers = {("bm25",): (0.1, 0.9), ("text_dense",): (0.5, 0.1), ("text_rerank",): (0.1, 0.9)}
-    rungs = [
-        replace(rung, quality=numbers[rung.arms][0], share=numbers[rung.arms][1])
-        if rung.model is None
-        else replace(rung, quality=0.9, share=0.9)
-        for rung in fitted.rungs
+    arm_sets = [
+        replace(arm_set, quality=numbers[arm_set.arms][0], share=numbers[arm_set.arms][1])
+        if arm_set.model is None
+        else replace(arm_set, quality=0.9, share=0.9)
+        for arm_set in fitted.arm_sets
     ]
-    policy = MergingPolicy("m", ARMS, rungs, fitted.vectors, fitted.queries, fitted.probe_depth)
+    policy = MergingPolicy("m", ARMS, arm_sets, fitted.vectors, fitted.queries, fitted.probe_depth)
     assert (policy.embeds_at(0.0), policy.embeds_at(1.0)) == (True, False)
     rows = rows_of(saving, "val")
     every = saving.every.rows(rows)

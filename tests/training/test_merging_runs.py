@@ -41,7 +41,7 @@ def settings_of(encoder, **changed):
         policies=("merging",),
         frozen=FrozenSettings(weight_decays=(0.01,), epochs=2),
         probing=ProbingSettings(relevance=RelevanceSettings(**TREES)),
-        merging=MergingSettings(rungs=2),
+        merging=MergingSettings(arm_sets=2),
         **changed,
     )
 
@@ -215,7 +215,7 @@ def test_it_is_left_out_where_one_dataset_is(trained, tmp_path, tiny_bert, capsy
         "  cross_validation_folds: 2\n  policies: [merging]\n"
         "  frozen: {weight_decays: [0.01], epochs: 2}\n"
         "  probing: {relevance: {rounds: 5, learning_rate: 0.3}}\n"
-        "  merging: {rungs: 1}\n"
+        "  merging: {arm_sets: 1}\n"
         "report: {lams: [0], n_resamples: 100}\n",
         encoding="utf-8",
     )

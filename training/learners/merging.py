@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from arms.errors import SettingsError
 from arms.reward import FloatArray, latency_share
+from router.arm_sets import ArmSet
 from router.frozen_queries import FrozenQueries
 from router.policies.merging import MergingPolicy
 from router.policy import Known, Plan
 from router.quality_model import query_columns
 from router.query_vectors import QueryVectors
-from router.rungs import Rung
 from training.fitting import Rows, Workshop
 from training.learners.probing import NOT_PROBES, pipeline_of, probe_depth
 from training.own_rankings import own_quality, primary
@@ -47,7 +47,7 @@ class MergingLearner:
         """Fit; None, and said so, where the labels don't tell how documents were judged."""
         shop.task.advance()
         options, table = shop.settings.merging, shop.action.rows(train)
-        sets = nested_sets(table, options.rungs) if options.sets is None else options.sets
+        sets = nested_sets(table, options.arm_sets) if options.sets is None else options.sets
         _check(sets, table.arms)
         lacking = _lacking(shop, [arm for arms in sets for arm in arms])
         if lacking or not len(train):
@@ -59,13 +59,13 @@ class MergingLearner:
             relative, _ = relative_quality(table)
             embedded, boosting = shop.embedded[train], shop.settings.boosting
             vectors = fit_vectors(embedded, relative, table.competes, boosting)
-        rungs = [Rung((arm,)) for arm in table.arms]
+        arm_sets = [ArmSet((arm,)) for arm in table.arms]
         for arms, reads in zip(sets, reading, strict=True):
-            rung = fit_rung(shop, train, arms, vectors if reads else None, depth)
-            rungs += [] if rung is None else [rung]
+            arm_set = fit_arm_set(shop, train, arms, vectors if reads else None, depth)
+            arm_sets += [] if arm_set is None else [arm_set]
         queries = None if vectors is None else FrozenQueries.of(shop.encoder)
         policy = MergingPolicy(
-            self.name, table.arms, rungs, vectors, queries, depth, shop.settings.tau
+            self.name, table.arms, arm_sets, vectors, queries, depth, shop.settings.tau
         )
         held_out = validation if len(validation) else train
         measured = _measured(shop, policy, held_out)
@@ -74,8 +74,8 @@ class MergingLearner:
         )
 
 
-def nested_sets(table: RoutingTable, rungs: int) -> tuple[tuple[str, ...], ...]:
-    """Return at most ``rungs`` sets of arms: the cheapest, those and the next, …, all.
+def nested_sets(table: RoutingTable, arm_sets: int) -> tuple[tuple[str, ...], ...]:
+    """Return at most ``arm_sets`` sets of arms: the cheapest, those and the next, …, all.
 
     Arms are ordered by mean latency, and cut where it rises by the greatest factors, ties to the
     earlier; what merely fuses others, and what can't be run, is left out.
@@ -87,7 +87,7 @@ def nested_sets(table: RoutingTable, rungs: int) -> tuple[tuple[str, ...], ...]:
         if pipeline_of(table.arms[column]) not in NOT_PROBES and table.competes[:, column].any()
     ]
     taken = np.maximum(latency_ms[order], 1e-3)
-    rises = np.argsort(-(taken[1:] / taken[:-1]), kind="stable")[: rungs - 1] + 1
+    rises = np.argsort(-(taken[1:] / taken[:-1]), kind="stable")[: arm_sets - 1] + 1
     ends = [*sorted(rises.tolist()), len(order)] if order else []
     return tuple(tuple(table.arms[column] for column in order[:end]) for end in ends)
 
@@ -131,9 +131,9 @@ def _lacking(shop: Workshop, arms: Sequence[str]) -> str | None:
     return None
 
 
-def fit_rung(
+def fit_arm_set(
     shop: Workshop, train: Rows, arms: Sequence[str], vectors: QueryVectors | None, depth: int
-) -> Rung | None:
+) -> ArmSet | None:
     """Fit the models of a set of arms on ``train``; None where no arm found anything.
 
     What it is worth isn't measured yet. ``vectors`` are of ``train``, None to read none; ``depth``
@@ -152,21 +152,21 @@ def fit_rung(
         top=shop.settings.merging.top,
         ordered=True,
     )
-    return None if model is None else Rung(tuple(arms), 0.0, 0.0, model, vectors is not None)
+    return None if model is None else ArmSet(tuple(arms), 0.0, 0.0, model, vectors is not None)
 
 
-def _measured(shop: Workshop, policy: MergingPolicy, rows: Rows) -> list[Rung]:
-    """Each rung with its means on ``rows``, the same queries for all.
+def _measured(shop: Workshop, policy: MergingPolicy, rows: Rows) -> list[ArmSet]:
+    """Each arm set with its means on ``rows``, the same queries for all.
 
-    Where a query's dataset lacks the one arm of a rung, the best of the others that it has counts.
+    Where a query's dataset lacks the one arm of a set, the best of the others that it has counts.
     """
     table = shop.action.rows(rows)
     total_ms = table.total_latency_ms()
     stand_in = _stand_ins(table)
     found = []
-    for number, rung in enumerate(policy.rungs):
-        if rung.model is None:
-            column = table.arms.index(rung.arms[0])
+    for number, arm_set in enumerate(policy.arm_sets):
+        if arm_set.model is None:
+            column = table.arms.index(arm_set.arms[0])
             columns = np.where(table.competes[:, column], column, stand_in)
             at = np.arange(len(rows)), columns
             quality, taken_ms = table.quality[at], table.latency_ms[at]
@@ -175,7 +175,7 @@ def _measured(shop: Workshop, policy: MergingPolicy, rows: Rows) -> list[Rung]:
         share = latency_share(taken_ms, total_ms)
         found.append(
             replace(
-                rung,
+                arm_set,
                 quality=float(quality.mean()),
                 share=float(share.mean()),
                 latency_ms=float(taken_ms.mean()),
@@ -195,19 +195,19 @@ def _stand_ins(table: RoutingTable) -> NDArray[np.intp]:
 def _of_merging(
     shop: Workshop, policy: MergingPolicy, number: int, rows: Rows
 ) -> tuple[FloatArray, FloatArray]:
-    """(n,) realised quality, and (n,) milliseconds, of a rung that merges."""
+    """(n,) realised quality, and (n,) milliseconds, of an arm set that merges."""
     assert shop.runs is not None
-    rung, every = policy.rungs[number], shop.every.rows(rows)
+    arm_set, every = policy.arm_sets[number], shop.every.rows(rows)
     known = Known(
-        embeddings=shop.embedded[rows] if rung.reads_vectors else None,
-        probed=shop.runs.probed(rung.arms, rows, shop.every, policy.probe_depth),
+        embeddings=shop.embedded[rows] if arm_set.reads_vectors else None,
+        probed=shop.runs.probed(arm_set.arms, rows, shop.every, policy.probe_depth),
         competes=shop.action.competes[rows],
     )
     decided = policy.merge(number, shop.action.texts[rows].tolist(), known)
     own = own_quality(shop.runs, rows, decided)
     options, reusable = shop.settings.merging, None
     deciding_ms = np.full(len(rows), options.deciding_ms)
-    if rung.reads_vectors:
+    if arm_set.reads_vectors:
         reusable = None if shop.reusable_ms is None else shop.reusable_ms[rows]
         deciding_ms += _embedding_ms(reusable, len(rows), options.embedding_ms)
     outcomes = plan_outcomes(decided.plans, every, deciding_ms, reusable, primary(shop.runs, own))

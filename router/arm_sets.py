@@ -16,8 +16,8 @@ _KEYS = ("arms", "quality", "share", "latency_ms", "queries", "reads_vectors", "
 
 
 @dataclass(frozen=True)
-class Rung:
-    """Arms that are run together. Means are over the same held-out queries for all rungs."""
+class ArmSet:
+    """Arms that are run together. Means are over the same held-out queries for all arm sets."""
 
     arms: tuple[str, ...]
     """In the order in which they are run."""
@@ -43,7 +43,7 @@ class Rung:
         return tuple(arm for arm in self.arms if allowed is None or arm in allowed)
 
     def describe(self, folder: Path) -> dict[str, Any]:
-        """Write its model into the new ``folder``; return what :func:`read_rung` needs."""
+        """Write its model into the new ``folder``; return what :func:`read_arm_set` needs."""
         return {
             "arms": list(self.arms),
             "quality": self.quality,
@@ -55,8 +55,8 @@ class Rung:
         }
 
 
-def read_rung(folder: Path, described: Mapping[str, Any], components: int) -> Rung:
-    """Read a rung; its model, if it has one, lies in ``folder``.
+def read_arm_set(folder: Path, described: Mapping[str, Any], components: int) -> ArmSet:
+    """Read an arm set; its model, if it has one, lies in ``folder``.
 
     Raises:
         ValueError, KeyError, TypeError: it is described wrongly.
@@ -72,37 +72,41 @@ def read_rung(folder: Path, described: Mapping[str, Any], components: int) -> Ru
         features = relevance_count(components if reads else 0, arms, reads)
         model = RelevanceModel.read(folder, described["relevance"], features)
     quality, share, latency_ms = (float(described[name]) for name in means)
-    return Rung(arms, quality, share, model, reads, latency_ms, described["queries"])
+    return ArmSet(arms, quality, share, model, reads, latency_ms, described["queries"])
 
 
-def best_rung(rungs: Sequence[Rung], lam: float, allowed: Collection[str] | None = None) -> int:
-    """Return which of ``rungs`` has the highest mean reward at λ: ties to less share, then first.
+def best_arm_set(
+    arm_sets: Sequence[ArmSet], lam: float, allowed: Collection[str] | None = None
+) -> int:
+    """Return which arm set has the highest mean reward at λ: ties to less share, then first.
 
-    Where only ``allowed`` arms may be run, a rung runs those of its own. One that is left with a
-    single arm of several is none any more; of those that come to the same arms the one that has
-    fewest is taken, since its model is of these.
+    Where only ``allowed`` arms may be run, a set runs those of its own that are allowed. A set
+    reduced to one arm is skipped. If several sets reduce to the same arms, the smallest is taken:
+    its model was trained on them.
     """
 
-    def usable(rung: Rung) -> bool:
-        run = rung.run(allowed)
-        return len(run) == len(rung.arms) or len(run) > 1
+    def usable(arm_set: ArmSet) -> bool:
+        run = arm_set.run(allowed)
+        return len(run) == len(arm_set.arms) or len(run) > 1
 
-    numbers = [number for number, rung in enumerate(rungs) if usable(rung)]
+    numbers = [number for number, arm_set in enumerate(arm_sets) if usable(arm_set)]
     best = max(
         numbers,
-        key=lambda one: (round(rungs[one].reward(lam), 12), -rungs[one].share, -one),
+        key=lambda one: (round(arm_sets[one].reward(lam), 12), -arm_sets[one].share, -one),
     )
-    if rungs[best].model is None or rungs[best].run(allowed) == rungs[best].arms:
+    if arm_sets[best].model is None or arm_sets[best].run(allowed) == arm_sets[best].arms:
         return best
-    run = set(rungs[best].run(allowed))
-    same = [one for one in numbers if rungs[one].model and set(rungs[one].run(allowed)) == run]
-    return min(same, key=lambda one: (len(rungs[one].arms), one))
+    run = set(arm_sets[best].run(allowed))
+    same = [
+        one for one in numbers if arm_sets[one].model and set(arm_sets[one].run(allowed)) == run
+    ]
+    return min(same, key=lambda one: (len(arm_sets[one].arms), one))
 
 
-def lams_of_rungs(rungs: Sequence[Rung]) -> dict[int, float]:
-    """Each rung that is the best at some λ → a λ inside its range, or at its end."""
+def lams_of_arm_sets(arm_sets: Sequence[ArmSet]) -> dict[int, float]:
+    """Each arm set that is the best at some λ → a λ inside its range, or at its end."""
     crossings = {0.0, 1.0}
-    for one, other in combinations(rungs, 2):
+    for one, other in combinations(arm_sets, 2):
         slope = one.quality + one.share - other.quality - other.share
         lam = (one.quality - other.quality) / slope if slope else 0.0
         crossings |= {lam} if 0.0 < lam < 1.0 else set()
@@ -112,5 +116,5 @@ def lams_of_rungs(rungs: Sequence[Rung]) -> dict[int, float]:
     middles = [(a + b) / 2 for a, b in widest]
     found: dict[int, float] = {}
     for lam in [*middles, *ends]:
-        found.setdefault(best_rung(rungs, lam), lam)
+        found.setdefault(best_arm_set(arm_sets, lam), lam)
     return found
