@@ -18,6 +18,7 @@ from arms.corpora.corpus import Corpus
 from arms.errors import QueryError
 from arms.progress import Progress
 from arms.records import Architecture, Granularity, Modality, Ranking
+from arms.text_form import composed, is_visible
 
 if TYPE_CHECKING:
     from arms.encoders.given_queries import QueryVectors
@@ -122,9 +123,8 @@ class Arm(ABC):
         """
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
-        for query in queries:
-            check_query(query)
-        return self.rank_batch(queries, k, clock or StageClock()) if queries else []
+        checked = [check_query(query) for query in queries]
+        return self.rank_batch(checked, k, clock or StageClock()) if checked else []
 
     def with_query_vectors(self, given: QueryVectors) -> Arm:
         """Return this arm, taking from ``given`` the query vectors that it would make the same.
@@ -147,10 +147,14 @@ class Arm(ABC):
 
 
 def check_query(query: str) -> str:
-    """Return ``query``; raise ``QueryError`` unless it is UTF-8 text with a visible character."""
+    """Return ``query`` in composed Unicode form (NFC), as indexes hold their texts.
+
+    Raises:
+        QueryError: it isn't text, has no visible character, or can't be written as UTF-8.
+    """
     if not isinstance(query, str):
         raise QueryError(f"a query must be text, got {type(query).__name__}")
-    if not query.strip():
+    if not is_visible(query):
         raise QueryError("the query is empty; give at least one visible character")
     try:
         query.encode("utf-8")
@@ -160,4 +164,4 @@ def check_query(query: str) -> str:
             f"{query[error.start]!a} at character {error.start + 1}; remove or replace it, or "
             "decode the text with the encoding it was written in"
         ) from error
-    return query
+    return composed(query)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from arms.text_form import composed
+
 Granularity = Literal["document", "paragraph", "page"]
 Modality = Literal["text", "page_image", "any", "none"]
 Architecture = Literal["sparse", "dense", "late", "rerank", "fusion", "external", "none"]
@@ -39,7 +41,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One labelled document of a corpus; judgements name its ``doc_id``."""
+    """One labelled document of a corpus; judgements name its ``doc_id``.
+
+    Title and text are kept in composed Unicode form (NFC), whatever form they are given in.
+    """
 
     doc_id: str
     title: str
@@ -47,6 +52,10 @@ class Document:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     pages: tuple[Page, ...] = ()
     """In reading order; a document may be one page, many, or have no picture at all."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "title", composed(self.title))
+        object.__setattr__(self, "text", composed(self.text))
 
     @property
     def full_text(self) -> str:
@@ -70,11 +79,17 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query. ``metadata`` may hold gold information: never a router's feature."""
+    """One query. ``metadata`` may hold gold information: never a router's feature.
+
+    The text is kept in composed Unicode form (NFC), whatever form it is given in.
+    """
 
     query_id: str
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", composed(self.text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from pydantic import (
 from arms.corpora.languages import check_language
 from arms.errors import SettingsError
 from arms.records import Granularity
+from arms.text_form import composed
 
 
 class Settings(BaseModel):
@@ -158,7 +159,7 @@ class DatasetSettings(Settings):
         """The name used in labels, indexes and reports."""
         if self.name is None and self.hub is not None:
             return self.hub.partition("@")[0].partition("/")[2]
-        return self.name or self.path.name or self.path.resolve().name
+        return composed(self.name or self.path.name or self.path.resolve().name)
 
 
 class ArmSettings(Settings):
@@ -174,6 +175,11 @@ class ArmSettings(Settings):
     encoder: str | None = Field(default=None, description="a Hugging Face id or folder")
     only: tuple[str, ...] | None = Field(default=None, description="datasets that have this arm")
     options: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("only")
+    @classmethod
+    def _compose(cls, only: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if only is None else tuple(map(composed, only))
 
     @model_validator(mode="before")
     @classmethod

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from arms.corpora.corpus import Dataset
+from arms.text_form import normalised_text
 from oracle.settings import SplitSettings
 
 QueryKey = tuple[str, str]
@@ -14,11 +15,6 @@ QueryKey = tuple[str, str]
 
 SPLIT_GROUP = "split_group"
 """The key of a query's metadata that names its group."""
-
-
-def normalised_text(text: str) -> str:
-    """Return ``text`` with case folded and every run of white space as one space."""
-    return " ".join(text.casefold().split())
 
 
 def text_group(text: str) -> str:

@@ -93,9 +93,13 @@ def known_quality(predicted: float | None) -> float | None:
 def check_lam_number(lam: float) -> float:
     """Return ``lam`` as a float; raise ``RouterError`` unless it is a number in [0, 1]."""
     is_number = isinstance(lam, numbers.Real) and not isinstance(lam, bool)
-    value = float(lam) if is_number else math.nan
+    try:
+        value = float(lam) if is_number else math.nan
+    except OverflowError:  # a whole number of hundreds of digits
+        value = math.inf
     if not 0.0 <= value <= 1.0:  # also false for NaN
+        shown = repr(lam) if isinstance(lam, float | str) or not is_number else f"{value:g}"
         raise RouterError(
-            f"lam must be a number in [0, 1] (0 = quality only, 1 = latency only), got {lam!r}"
+            f"lam must be a number in [0, 1] (0 = quality only, 1 = latency only), got {shown}"
         )
     return value

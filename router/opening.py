@@ -12,6 +12,7 @@ from arms.corpora.corpus import Corpus
 from arms.errors import RouterError
 from arms.indexes.folder import ArmRecord, read_record
 from arms.records import Document, Granularity
+from arms.text_form import composed
 from router.artifact import RouterRecord
 
 
@@ -103,7 +104,12 @@ class OpenArms:
         return self._index_root / dataset / identity.replace("/", "--")
 
     def _dataset(self, dataset: str | None) -> str:
-        present = sorted(path.name for path in self._index_root.iterdir() if path.is_dir())
+        dataset = None if dataset is None else composed(dataset)
+        present = sorted(
+            path.name
+            for path in self._index_root.iterdir()
+            if path.is_dir() and not path.name.startswith(".")
+        )
         if dataset is None and len(present) == 1:
             return present[0]
         if dataset not in present:

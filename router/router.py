@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -154,6 +154,8 @@ class Router:
         """
         if isinstance(queries, str):
             raise QueryError("select_many takes a list of queries, got one text; use select")
+        if not isinstance(queries, Iterable):
+            raise QueryError(f"select_many takes a list of queries, got {type(queries).__name__}")
         wish = Wish(lam, max_latency_ms, max_quality_loss)
         dataset, allowed = self._at_hand(dataset, wish, arms, policy)
         return self._choose(list(queries), wish, allowed, policy, dataset)[0]
@@ -225,8 +227,7 @@ class Router:
         begin = time.perf_counter_ns()
         chooser = self._policy(policy)
         wanted, promised = self._lam_of(wish, chooser)
-        for query in queries:
-            check_query(query)
+        queries = [check_query(query) for query in queries]
         if not queries:
             return [], Probing(), ()
         used = chooser.nearest_lam(wanted)

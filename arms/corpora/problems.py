@@ -39,6 +39,14 @@ PROBLEM_KINDS: dict[str, tuple[Severity, str]] = {
     "not_utf8": ("error", "a line is not UTF-8 text"),
     "duplicate_document_id": ("error", "a document has the id of an earlier one"),
     "duplicate_query_id": ("error", "a query has the id of an earlier one"),
+    "ids_differ_in_form": (
+        "error",
+        "an id differs from an earlier one in Unicode form alone (composed or decomposed)",
+    ),
+    "id_of_other_form": (
+        "error",
+        "a judgement writes an id in another Unicode form (composed or decomposed); write it alike",
+    ),
     "empty_document": ("error", "a document has neither text nor title nor media"),
     "empty_query": ("error", "a query has no visible character"),
     "malformed_judgement": ("error", "a line is not query-id, corpus-id, score with tabs between"),

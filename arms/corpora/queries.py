@@ -36,6 +36,7 @@ from arms.errors import CorpusError
 from arms.progress import Progress, SilentProgress
 from arms.records import Document, Query
 from arms.settings import Settings
+from arms.text_form import normalised_text
 
 Kind = Literal["sentence", "keywords", "title"]
 
@@ -144,14 +145,10 @@ def _survey(documents: Iterator[Document]) -> _Survey:
         if len(words(document.text)) >= MIN_DOCUMENT_WORDS:
             survey.long_rows.append(row)
         if len(words(document.title)) > 1 and document.text.strip():
-            survey.titled_rows[row] = _normal(document.title)
+            survey.titled_rows[row] = normalised_text(document.title)
     copies = Counter(survey.titled_rows.values())
     survey.titled_rows = {r: title for r, title in survey.titled_rows.items() if copies[title] == 1}
     return survey
-
-
-def _normal(text: str) -> str:
-    return " ".join(text.casefold().split())
 
 
 def _draw(survey: _Survey, settings: QuerySettings) -> dict[Kind, list[int]]:
@@ -233,15 +230,17 @@ def _is_prose(sentence: str) -> bool:
 
 def _keep_unique(documents: Iterator[Document], drafts: _Drafts) -> _Drafts:
     """Keep the sentences that stand once in the corpus: else another document holds the answer."""
-    sentences = {_normal(draft.text) for drafts_of in drafts["sentence"] for draft in drafts_of}
+    sentences = {
+        normalised_text(draft.text) for drafts_of in drafts["sentence"] for draft in drafts_of
+    }
     seen: Counter[str] = Counter()
     for document in documents:
         for begin, end, _ in pieces(document.text, SENTENCE_WORDS[1]):
-            sentence = _normal(document.text[begin:end])
+            sentence = normalised_text(document.text[begin:end])
             if sentence in sentences:
                 seen[sentence] += 1
     unique = [
-        [draft for draft in drafts_of if seen[_normal(draft.text)] == 1]
+        [draft for draft in drafts_of if seen[normalised_text(draft.text)] == 1]
         for drafts_of in drafts["sentence"]
     ]
     return {**drafts, "sentence": unique}
@@ -255,10 +254,10 @@ def _choose(drafts: _Drafts, settings: QuerySettings) -> list[_Draft]:
         share = (settings.n_queries + number) // len(settings.kinds)
         taken = 0
         for drafts_of in drafts[kind]:
-            fresh = [draft for draft in drafts_of if _normal(draft.text) not in texts]
+            fresh = [draft for draft in drafts_of if normalised_text(draft.text) not in texts]
             if fresh and taken < share:
                 chosen.append(fresh[0])
-                texts.add(_normal(fresh[0].text))
+                texts.add(normalised_text(fresh[0].text))
                 taken += 1
     return chosen
 

@@ -115,15 +115,16 @@ def _raise_faults(path: Path, faults: list[str]) -> None:
 
 
 def _integer(written: str) -> int | None:
+    """Python itself reads ``1_0`` as 10."""
     try:
-        return int(written)
+        return None if "_" in written else int(written)
     except ValueError:
         return None
 
 
 def _finite(written: str) -> float | None:
     try:
-        value = float(written)
+        value = math.nan if "_" in written else float(written)
     except ValueError:
         return None
     return value if math.isfinite(value) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from arms.corpora.pdf import MediaError
 from arms.corpora.problems import LineError, Problems
 from arms.errors import CorpusError
 from arms.records import Document, Qrels, Query
+from arms.text_form import KnownIds, code_points, composed, is_visible, normalised_text
 
 MEDIA_FIELDS = ("image", "pdf", "table", "video", "audio")
 """Metadata that names a file: a document with one may have no text."""
@@ -77,8 +79,9 @@ def check_folder(
     corpus = check_corpus(folder.corpus, problems, pages)
     queries = _check_queries(folder.queries, problems)
     grades: Grades = {query_id: {} for query_id in queries}
+    known = _Judged(corpus.doc_ids, KnownIds(corpus.doc_ids), KnownIds(grades))
     for path in folder.qrels:
-        _check_judgements(path, corpus.doc_ids, grades, problems)
+        _check_judgements(path, known, grades, problems)
     judged = [query for query in queries.values() if _has_relevant(query, grades, problems)]
     _notice_same_texts(judged, problems)
     if not judged:
@@ -93,7 +96,7 @@ def check_corpus(path: Path, problems: Problems, pages: PageMaker | None = None)
     A document whose file can't be used stays where it has text, without a page.
     """
     found = CheckedCorpus()
-    media = _MediaCheck(pages)
+    media, forms = _MediaCheck(pages), _Forms()
     for number, document in _parsed(path, parse_document, problems):
         place = f"{path.name}:{number}"
         usable = document is not None and _usable(document, place, media, problems)
@@ -101,6 +104,9 @@ def check_corpus(path: Path, problems: Problems, pages: PageMaker | None = None)
             found.excluded_lines.add(number)
         elif document.doc_id in found.doc_ids:
             problems.add("duplicate_document_id", f"{place}: '{document.doc_id}'")
+            found.excluded_lines.add(number)
+        elif earlier := forms.earlier(document.doc_id):
+            problems.add("ids_differ_in_form", _alike(place, earlier, document.doc_id))
             found.excluded_lines.add(number)
         else:
             found.doc_ids.add(document.doc_id)
@@ -166,26 +172,57 @@ def _usable(document: Document, place: str, media: _MediaCheck, problems: Proble
 
 def _check_queries(path: Path, problems: Problems) -> dict[str, Query]:
     queries: dict[str, Query] = {}
+    forms = _Forms()
     for number, query in _parsed(path, parse_query, problems):
         if query is None:
             continue
         example = f"{path.name}:{number}: '{query.query_id}'"
-        if not query.text.strip():
+        if not is_visible(query.text):
             problems.add("empty_query", example)
         elif query.query_id in queries:
             problems.add("duplicate_query_id", example)
+        elif earlier := forms.earlier(query.query_id):
+            place = f"{path.name}:{number}"
+            problems.add("ids_differ_in_form", _alike(place, earlier, query.query_id))
         else:
             queries[query.query_id] = query
     return queries
 
 
-def _check_judgements(path: Path, doc_ids: set[str], grades: Grades, problems: Problems) -> None:
+class _Forms:
+    """Ids so far by their composed form: two that differ in nothing else look the same."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+
+    def earlier(self, identifier: str) -> str | None:
+        """Return the earlier id that differs from this one in its Unicode form alone."""
+        if identifier.isascii():
+            return None
+        first = self._first.setdefault(composed(identifier), identifier)
+        return None if first == identifier else first
+
+
+def _alike(place: str, earlier: str, later: str) -> str:
+    return f"{place}: {code_points(later)}, after {code_points(earlier)}"
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What judgements may name."""
+
+    doc_ids: set[str]
+    documents: KnownIds
+    queries: KnownIds
+
+
+def _check_judgements(path: Path, known: _Judged, grades: Grades, problems: Problems) -> None:
     first = True
     for number, line in numbered_lines(path):
         try:
             columns = decode(line).rstrip("\r\n").split("\t")
             if not (first and _is_header(columns)):
-                _add_judgement(columns, doc_ids, grades)
+                _add_judgement(columns, known, grades)
         except JudgementError as errors:
             for kind, detail in errors.found:
                 problems.add(kind, f"qrels/{path.name}:{number}: {detail}")
@@ -206,7 +243,7 @@ class JudgementError(CorpusError):
         self.found = found
 
 
-def _add_judgement(columns: list[str], doc_ids: set[str], grades: Grades) -> None:
+def _add_judgement(columns: list[str], known: _Judged, grades: Grades) -> None:
     if len(columns) != 3:
         raise LineError("malformed_judgement", f"expected 3 columns, got {len(columns)}")
     query_id, doc_id, written = columns
@@ -215,9 +252,9 @@ def _add_judgement(columns: list[str], doc_ids: set[str], grades: Grades) -> Non
     if grade is None:
         found.append(("bad_grade", f"'{written}'"))
     if query_id not in grades:
-        found.append(("judgement_of_absent_query", f"'{query_id}'"))
-    if doc_id not in doc_ids:
-        found.append(("judgement_of_absent_document", f"'{doc_id}'"))
+        found.append(_absent("judgement_of_absent_query", query_id, known.queries))
+    if doc_id not in known.doc_ids:
+        found.append(_absent("judgement_of_absent_document", doc_id, known.documents))
     earlier = grades.get(query_id, {}).get(doc_id)
     if grade is not None and earlier is not None:
         kind = "repeated_judgement" if earlier == grade else "conflicting_judgement"
@@ -227,10 +264,18 @@ def _add_judgement(columns: list[str], doc_ids: set[str], grades: Grades) -> Non
     grades[query_id][doc_id] = grade
 
 
+def _absent(kind: str, named: str, known: KnownIds) -> tuple[str, str]:
+    """Return the kind of problem and what to tell of an id that isn't there, as it is written."""
+    stored = known.in_other_form(named)
+    if stored is None:
+        return kind, f"'{named}'"
+    return "id_of_other_form", f"{code_points(named)}; it is there as {code_points(stored)}"
+
+
 def _grade(written: str) -> int | None:
     """Return the grade, or None where it is not an integer of 0 or more ('2.0' is 2)."""
     try:
-        value = float(written)
+        value = math.nan if "_" in written else float(written)  # Python reads 1_0 as 10
         return int(value) if value >= 0 and value.is_integer() else None
     except (ValueError, OverflowError):
         return None
@@ -247,7 +292,7 @@ def _notice_same_texts(queries: list[Query], problems: Problems) -> None:
     """Equal but for case and white space; the split keeps such queries on one side."""
     by_text: dict[str, list[str]] = {}
     for query in queries:
-        by_text.setdefault(" ".join(query.text.casefold().split()), []).append(query.query_id)
+        by_text.setdefault(normalised_text(query.text), []).append(query.query_id)
     for ids in by_text.values():
         if len(ids) > 1:
             shown = ", ".join(f"'{query_id}'" for query_id in ids[:3])

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from arms.text_form import composed
+
 OK, MISSING, TEXT, NAN, INFINITE = range(5)
 KIND_OF_CODE = {TEXT: "text", NAN: "nan", INFINITE: "infinite"}
 
@@ -68,4 +70,4 @@ def parse_text(cell: Any) -> str | None:
         return None
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
-    return str(cell).strip() or None
+    return composed(str(cell)).strip() or None

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from arms.text_form import is_visible
 from oracle.importing.cells import KIND_OF_CODE, MISSING, OK, TEXT, Numbers
 from oracle.importing.problems import Problems
 from oracle.release.json_schema import STATUSES
@@ -117,7 +118,7 @@ def check_queries(queries: QueryRows, columns: Mapping[str, str], problems: Prob
             problems.add("duplicate_query", name, row, f"as row {first}")
         if queries.texts is not None:
             name = columns.get("text", "text")
-            if queries.texts[place] is None:
+            if not is_visible(queries.texts[place] or ""):
                 problems.add("empty_text", name, row)
                 continue
             if texts.setdefault((dataset, group), row) != row:

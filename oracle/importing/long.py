@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from arms.text_form import normalised_text
 from oracle.importing.cells import MISSING, Numbers, parse_numbers, parse_text
 from oracle.importing.columns import LongColumns
 from oracle.importing.grid import Grid, QueryRows
 from oracle.importing.problems import Problems
 from oracle.importing.sources import SourceTable
 from oracle.importing.wide import query_rows, scaled
-from oracle.split import normalised_text
 
 
 def long_grid(

@@ -17,6 +17,7 @@ from typing import IO, Any, Literal
 
 from arms.errors import LabelsError, MissingExtraError
 from arms.progress import Progress
+from arms.text_form import composed
 
 ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
 _LONGEST_CELL_CHARACTERS = 16 << 20
@@ -119,7 +120,7 @@ def open_table(path: Path, sheet: str | None = None) -> Iterator[OpenTable]:
 
 
 def _header_text(cell: Any) -> str:
-    return "" if cell is None else str(cell).strip()
+    return "" if cell is None else composed(str(cell)).strip()
 
 
 def _is_empty(cell: Any) -> bool:

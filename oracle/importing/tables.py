@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from arms.errors import SettingsError
 from arms.progress import Progress, SilentProgress
+from arms.text_form import composed
 from oracle.importing.columns import (
     UNITS,
     LongColumns,
@@ -48,7 +49,7 @@ def import_wide(
         progress,
     )
     measures = ordered_measures(columns.quality, options.quality)
-    grid = wide_grid(table, columns, measures, options.dataset or path.stem)
+    grid = wide_grid(table, columns, measures, options.dataset or composed(path.stem))
     return _write(path, target, "wide", grid, columns.base, problems, options)
 
 
@@ -67,7 +68,9 @@ def import_long(
         progress,
     )
     measures = ordered_measures(columns.quality, options.quality)
-    grid = long_grid(table, columns, measures, options.dataset or path.stem, options.arms, problems)
+    grid = long_grid(
+        table, columns, measures, options.dataset or composed(path.stem), options.arms, problems
+    )
     return _write(path, target, "long", grid, columns.base, problems, options)
 
 

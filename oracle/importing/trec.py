@@ -16,6 +16,7 @@ from arms.corpora.trec import read_qrels, read_run
 from arms.errors import CorpusError, LabelsError
 from arms.progress import Progress, SilentProgress
 from arms.records import Qrels, Ranking
+from arms.text_form import KnownIds, code_points, composed, is_visible
 from oracle.importing.cells import KIND_OF_CODE, OK, Numbers, parse_numbers, parse_text
 from oracle.importing.columns import base_columns, latency_column
 from oracle.importing.grid import Grid, QueryRows, check_queries, settle_status
@@ -122,6 +123,7 @@ def _read(source: TrecSource) -> tuple[Qrels, dict[str, dict[str, Ranking]]]:
             }
         except CorpusError as error:
             faults.append(str(error))
+    faults += _ids_of_other_form(qrels, runs)
     if faults:
         raise CorpusError("\n".join(faults))
     if not runs or not qrels:
@@ -129,6 +131,25 @@ def _read(source: TrecSource) -> tuple[Qrels, dict[str, dict[str, Ranking]]]:
             "a TREC import needs judgements and at least one run: --qrels FILE --run ARM=FILE"
         )
     return qrels, runs
+
+
+def _ids_of_other_form(qrels: Qrels, runs: Mapping[str, Mapping[str, Ranking]]) -> list[str]:
+    """A line per run with ids that the judgements write in another Unicode form."""
+    queries = KnownIds(qrels.keys())
+    documents = KnownIds({doc_id for grades in qrels.values() for doc_id in grades})
+    faults = []
+    for arm, run in runs.items():
+        named = dict.fromkeys(doc_id for found in run.values() for doc_id in found.doc_ids)
+        pairs = [(one, queries.in_other_form(one)) for one in run]
+        pairs += [(one, documents.in_other_form(one)) for one in named]
+        alike = [(one, stored) for one, stored in pairs if stored is not None]
+        if alike:
+            faults.append(
+                f"run of {arm}: {len(alike)} ids differ from the judgements' in Unicode form alone "
+                f"(composed or decomposed), e.g. {code_points(alike[0][0])} where the judgements "
+                f"have {code_points(alike[0][1])}; write them alike"
+            )
+    return faults
 
 
 def _latencies(
@@ -153,7 +174,9 @@ def _latencies(
         table = opened.read([*base.values(), timed.name], progress)
     problems.n_rows = len(table)
     numbers = parse_numbers(table.columns[timed.name])
-    place_of, query_of = ({name: at for at, name in enumerate(one)} for one in (arms, names))
+    place_of, query_of = (
+        {composed(name): at for at, name in enumerate(one)} for one in (arms, names)
+    )
     found = Numbers.missing((len(names), len(arms)))
     status = np.full(found.values.shape, None, dtype=object)
     first: dict[tuple[int, int], int] = {}
@@ -265,10 +288,11 @@ def _texts(path: Path, names: Sequence[str], problems: Problems) -> np.ndarray:
                 texts[query.query_id] = query.text
             else:
                 query_id, _, text = decode(line).rstrip("\r\n").partition("\t")
-                texts[query_id] = text
+                texts[query_id] = composed(text)
         except LineError as error:
             raise LabelsError(f"{path}, line {number}: {error}") from error
-    return np.array([(texts.get(name) or "").strip() or None for name in names], dtype=object)
+    found = [(texts.get(name) or "").strip() for name in names]
+    return np.array([text if is_visible(text) else None for text in found], dtype=object)
 
 
 def _runs(

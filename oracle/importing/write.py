@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from arms.atomic import atomic_folder, write_json
 from arms.errors import LabelsError, SettingsError
+from arms.text_form import composed
 from oracle.hardware import library_versions, source_commit
 from oracle.importing.grid import Grid
 from oracle.importing.problems import Problems, refuse, write_problems
@@ -57,6 +58,18 @@ class ImportOptions:
     """Of the split, where the source has none."""
     overwrite: bool = False
     """Replace labels of an earlier import in the target."""
+
+    def __post_init__(self) -> None:
+        """Names take the composed Unicode form (NFC) that cells and headers are read in."""
+        for name in ("arms", "router_arms"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, None if given is None else tuple(map(composed, given)))
+        for name in ("quality", "dataset", "sheet"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, None if given is None else composed(given))
+        if self.columns is not None:
+            columns = {key: composed(header) for key, header in self.columns.items()}
+            object.__setattr__(self, "columns", columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from arms.corpora.lines import decode, numbered_lines
 from arms.corpora.problems import PROBLEM_KINDS, LineError
 from arms.errors import CorpusError, LabelsError
 from arms.progress import Progress, SilentProgress
+from arms.text_form import composed, is_visible
 from oracle.importing.sources import ENDINGS, open_table
 from training.routes.table import SPLITS, RouteTable
 
@@ -127,7 +128,7 @@ def _read_queries(path: Path, problems: list[str]) -> dict[str, tuple[str, str]]
             except LineError as error:
                 problems.append(f"{place}: {_line_problem(error)}")
                 continue
-            if not query.text.strip():
+            if not is_visible(query.text):
                 problems.append(f"{place}: the text of '{query.query_id}' is empty")
             elif query.query_id in known:
                 problems.append(f"{place}: query id '{query.query_id}' stands twice")
@@ -209,7 +210,7 @@ def _parse_row(
 ) -> _Row | None:
     wrong = []
     text = cells["query"]
-    if not isinstance(text, str):
+    if not isinstance(text, str) or not is_visible(text):
         wrong.append(f"row {number}: the query is {'empty' if text is None else repr(text)}")
     routes = _routes_in(cells["routes"])
     if not routes:
@@ -224,8 +225,8 @@ def _parse_row(
     named = cells.get("query_id")
     return _Row(
         str(number) if named is None else str(named),
-        text,
-        source if cells.get("source") is None else str(cells["source"]),
+        composed(text),
+        source if cells.get("source") is None else composed(str(cells["source"])),
         split,
         routes,
     )
@@ -238,7 +239,7 @@ def _routes_in(cell: Any) -> frozenset[str]:
     elif not isinstance(cell, list | tuple):
         parts = [] if cell is None else [cell]
     names = (str(part).strip().strip("'\"") for part in parts)
-    return frozenset(name for name in names if name)
+    return frozenset(composed(name) for name in names if name)
 
 
 def _repeated(names: Iterable[str]) -> list[str]:

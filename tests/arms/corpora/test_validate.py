@@ -21,6 +21,8 @@ DOCUMENTS = [
     {"_id": "d10", "text": "half a pair \ud800"},  # line 10
     {"_id": "title", "title": "only a title", "text": ""},
     {"_id": "picture", "text": "", "metadata": {"image": "a.jpg"}},
+    {"_id": "th\u00e9", "text": "composed"},
+    {"_id": "the\u0301", "text": "decomposed"},  # line 14
 ]
 QUERIES = [
     {"_id": "q1", "text": "one"},
@@ -30,6 +32,7 @@ QUERIES = [
     {"_id": "q4", "text": "judged irrelevant"},
     {"_id": "q5", "text": "\t "},  # line 6
     {"_id": "q6"},  # line 7
+    {"_id": "q7", "text": "\u200b\u2060"},  # line 8
 ]
 JUDGEMENTS = (
     HEADER
@@ -45,6 +48,8 @@ JUDGEMENTS = (
     + "q2 d1 1\n"  # line 11
     + "q2\tpicture\tnan\n"  # line 12
     + "nobody\tnowhere\tx\n"  # line 13: three at once
+    + "q1\tthe\u0301\t1\n"  # line 14
+    + "q1\td2\t1_0\n"  # line 15
 )
 EXPECTED_ERRORS = {
     "malformed_json": 2,
@@ -53,9 +58,11 @@ EXPECTED_ERRORS = {
     "duplicate_document_id": 1,
     "duplicate_query_id": 1,
     "empty_document": 1,
-    "empty_query": 1,
+    "ids_differ_in_form": 1,
+    "id_of_other_form": 1,
+    "empty_query": 2,
     "malformed_judgement": 1,
-    "bad_grade": 4,
+    "bad_grade": 5,
     "conflicting_judgement": 1,
     "judgement_of_absent_document": 2,
     "judgement_of_absent_query": 2,
@@ -91,6 +98,8 @@ def test_strict_lists_every_kind_at_once_with_counts_and_lines(broken):
         "corpus.jsonl:8: expected text in '_id', got True",
         "corpus.jsonl:9: byte 27 of the line, 0xe9",
         "queries.jsonl:2: 'q1'",
+        r"corpus.jsonl:14: 'the\u0301', after 'th\xe9'",
+        r"qrels/test.tsv:14: 'the\u0301'; it is there as 'th\xe9'",
         "qrels/test.tsv:7: 'nowhere'",
         "qrels/test.tsv:9: '-1'",
         "qrels/test.tsv:11: expected 3 columns, got 1",
@@ -108,7 +117,7 @@ def test_every_refusing_kind_is_injected():
 def test_at_most_three_examples_of_a_kind(broken):
     with pytest.raises(CorpusError) as caught:
         read_dataset(DatasetSettings(path=broken))
-    listed = str(caught.value).split("bad_grade (4)")[1].split("conflicting_judgement")[0]
+    listed = str(caught.value).split("bad_grade (5)")[1].split("conflicting_judgement")[0]
     assert listed.count("qrels/test.tsv:") == 3
 
 
@@ -120,8 +129,9 @@ def test_lenient_drops_and_counts(broken):
         ("d2", "two"),
         ("title", ""),
         ("picture", ""),
+        ("thé", "composed"),
     ]
-    assert len(dataset.corpus) == 4
+    assert len(dataset.corpus) == 5
     assert [query.query_id for query in dataset.queries] == ["q1", "q2"]
     assert dataset.qrels == {"q1": {"d1": 1}, "q2": {"d2": 1}}
 
