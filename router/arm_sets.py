@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from arms.reward import reward
 from router.policies.files import POLICY, check_numbers
-from router.relevance import RelevanceModel, relevance_count
 
-_KEYS = ("arms", "quality", "share", "latency_ms", "queries", "reads_vectors", "relevance")
+_KEYS = ("arms", "quality", "share", "latency_ms", "queries", "reads_vectors", "model")
+
+
+class Ranker(Protocol):
+    """Ranks anew what the arms of a set found."""
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write what doesn't go into JSON into the new ``folder``; return the rest."""
+        ...
+
+
+RankerT = TypeVar("RankerT", bound=Ranker)
+Reader = Callable[[Path, Mapping[str, Any], tuple[str, ...], bool], RankerT]
+"""Reads what :meth:`Ranker.save` wrote: its folder, what it returned, the set's arms, and whether
+it reads the query's vector."""
 
 
 @dataclass(frozen=True)
-class ArmSet:
+class ArmSet(Generic[RankerT]):
     """Arms that are run together. Means are over the same held-out queries for all arm sets."""
 
     arms: tuple[str, ...]
@@ -25,7 +38,7 @@ class ArmSet:
     """Mean, in [0, 1]."""
     share: float = 0.0
     """Mean of all milliseconds of a query over the sum of all arms' latencies."""
-    model: RelevanceModel | None = None
+    model: RankerT | None = None
     """Orders what the arms found. None: the one arm's ranking answers as it is."""
     reads_vectors: bool = False
     """Whether the model reads the query's vector."""
@@ -51,12 +64,14 @@ class ArmSet:
             "latency_ms": self.latency_ms,
             "queries": self.queries,
             "reads_vectors": self.reads_vectors,
-            "relevance": None if self.model is None else self.model.save(folder),
+            "model": None if self.model is None else self.model.save(folder),
         }
 
 
-def read_arm_set(folder: Path, described: Mapping[str, Any], components: int) -> ArmSet:
-    """Read an arm set; its model, if it has one, lies in ``folder``.
+def read_arm_set(
+    folder: Path, described: Mapping[str, Any], read: Reader[RankerT]
+) -> ArmSet[RankerT]:
+    """Read an arm set; its model, if it has one, is read by ``read`` from ``folder``.
 
     Raises:
         ValueError, KeyError, TypeError: it is described wrongly.
@@ -68,15 +83,14 @@ def read_arm_set(folder: Path, described: Mapping[str, Any], components: int) ->
     place = f"{folder.parent / POLICY} ({folder.name})"
     check_numbers(place, described, {"queries": 0}, finite=means)
     arms, reads, model = tuple(described["arms"]), bool(described["reads_vectors"]), None
-    if described["relevance"] is not None:
-        features = relevance_count(components if reads else 0, arms, reads)
-        model = RelevanceModel.read(folder, described["relevance"], features)
+    if described["model"] is not None:
+        model = read(folder, described["model"], arms, reads)
     quality, share, latency_ms = (float(described[name]) for name in means)
     return ArmSet(arms, quality, share, model, reads, latency_ms, described["queries"])
 
 
 def best_arm_set(
-    arm_sets: Sequence[ArmSet], lam: float, allowed: Collection[str] | None = None
+    arm_sets: Sequence[ArmSet[Any]], lam: float, allowed: Collection[str] | None = None
 ) -> int:
     """Return which arm set has the highest mean reward at λ: ties to less share, then first.
 
@@ -85,7 +99,7 @@ def best_arm_set(
     its model was trained on them.
     """
 
-    def usable(arm_set: ArmSet) -> bool:
+    def usable(arm_set: ArmSet[Any]) -> bool:
         run = arm_set.run(allowed)
         return len(run) == len(arm_set.arms) or len(run) > 1
 
@@ -103,7 +117,7 @@ def best_arm_set(
     return min(same, key=lambda one: (len(arm_sets[one].arms), one))
 
 
-def lams_of_arm_sets(arm_sets: Sequence[ArmSet]) -> dict[int, float]:
+def lams_of_arm_sets(arm_sets: Sequence[ArmSet[Any]]) -> dict[int, float]:
     """Each arm set that is the best at some λ → a λ inside its range, or at its end."""
     crossings = {0.0, 1.0}
     for one, other in combinations(arm_sets, 2):

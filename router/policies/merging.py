@@ -1,24 +1,22 @@
 """Runs some arms, chosen by λ alone, and answers with its own ranking of what they found.
 
-An *arm set* is run together. For each set a model expects the gain of every document found
-(:mod:`router.relevance`) and another, trained to rank, orders them: results of several systems
-merged by a learned function, as LambdaMerge does (Sheldon, Shokouhi, Szummer and Craswell, WSDM
-2011). Every arm alone, its ranking left as it is, is a set too. On held-out queries each set has a
-mean quality and a mean share of latency, so its mean reward at any λ is known before a query comes:
-``(1−λ)·quality + λ·(1 − share)``, and the highest is taken.
+For each set of arms (:mod:`router.policies.over_arm_sets`) a model expects the gain of every
+document found (:mod:`router.relevance`) and another, trained to rank, orders them: results of
+several systems merged by a learned function, as LambdaMerge does (Sheldon, Shokouhi, Szummer and
+Craswell, WSDM 2011).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from arms.errors import RouterError
-from arms.reward import FloatArray, check_lam
-from router.arm_sets import ArmSet, best_arm_set, lams_of_arm_sets, read_arm_set
+from arms.reward import FloatArray
+from router.arm_sets import ArmSet, read_arm_set
 from router.frozen_queries import ENCODER_KEYS, FrozenQueries
 from router.merged import Looked, names_of, ranked
 from router.policies.files import (
@@ -30,6 +28,7 @@ from router.policies.files import (
     write_arrays,
     write_policy_json,
 )
+from router.policies.over_arm_sets import OverArmSets
 from router.policies.over_vectors import softmax_over
 from router.policy import (
     NOTHING,
@@ -37,20 +36,18 @@ from router.policy import (
     Decided,
     Embeddings,
     Known,
-    Means,
     Plan,
-    Policy,
     masked,
 )
 from router.probe_features import LEAST_DEPTH, as_lists
 from router.quality_model import query_columns
 from router.query_vectors import QueryVectors, array_shapes
-from router.relevance import relevance_count
+from router.relevance import RelevanceModel, relevance_count
 
 _KEYS = ("name", "arms", "probe_depth", "tau", "encoder", "k", "temperature", "arm_sets")
 
 
-class MergingPolicy(Policy):
+class MergingPolicy(OverArmSets[RelevanceModel]):
     """Takes the arm set with the highest mean reward at λ; ties to less share, then the earlier.
 
     Args:
@@ -67,40 +64,26 @@ class MergingPolicy(Policy):
     """
 
     kind: ClassVar[str] = "merging"
-    by_query: ClassVar[bool] = False
 
     def __init__(
         self,
         name: str,
         arms: Sequence[str],
-        arm_sets: Sequence[ArmSet],
+        arm_sets: Sequence[ArmSet[RelevanceModel]],
         vectors: QueryVectors | None,
         queries: FrozenQueries | None,
         probe_depth: int = 20,
         tau: float = 0.1,
     ) -> None:
-        self.name, self.arms, self.lams = name, tuple(arms), None
-        self.arm_sets, self.vectors, self.queries = tuple(arm_sets), vectors, queries
-        self.probe_depth, self.tau = probe_depth, tau
-        run = {
-            arm for arm_set in self.arm_sets if arm_set.model is not None for arm in arm_set.arms
-        }
-        self.probes = tuple(dict.fromkeys(arm for arm_set in self.arm_sets for arm in arm_set.arms))
-        self.probes = tuple(arm for arm in self.probes if arm in run)
+        super().__init__(name, arms, arm_sets, probe_depth, tau)
+        self.vectors, self.queries = vectors, queries
         self._last: dict[int, tuple[Any, ...]] = {}
         self._check()
 
     def _check(self) -> None:
         components = 0 if self.vectors is None else len(self.vectors.components)
-        problems = []
+        problems = self._problems()
         for arm_set in self.arm_sets:
-            unknown = [arm for arm in arm_set.arms if arm not in self.arms]
-            if unknown:
-                problems.append(f"an arm set runs {', '.join(unknown)}")
-            if not arm_set.arms or (arm_set.model is None and len(arm_set.arms) != 1):
-                problems.append(
-                    f"an arm set without a model has the arms {', '.join(arm_set.arms)}"
-                )
             if arm_set.reads_vectors and self.vectors is None:
                 problems.append("an arm set reads query vectors, and there are none")
             if arm_set.model is not None:
@@ -113,41 +96,9 @@ class MergingPolicy(Policy):
                         f"a model of {', '.join(arm_set.arms)} reads {found.features} features, "
                         f"expected {wanted}"
                     )
-        alone = {
-            arm for arm_set in self.arm_sets if arm_set.model is None for arm in arm_set.arms[:1]
-        }
-        problems += [f"no arm set is {arm} alone" for arm in self.arms if arm not in alone]
         if (self.vectors is None) != (self.queries is None):
             problems.append("query vectors and their encoder come together or not at all")
-        if problems:
-            raise RouterError(
-                f"policy '{self.name}' over {', '.join(self.arms)} doesn't fit together: "
-                f"{'; '.join(problems)}"
-            )
-
-    def arm_set_at(self, lam: float, allowed: Collection[str] | None = None) -> int:
-        """Return which of ``arm_sets`` is taken at λ; see :func:`router.arm_sets.best_arm_set`."""
-        return best_arm_set(self.arm_sets, check_lam(lam), allowed)
-
-    def probes_at(self, lam: float, allowed: Collection[str] | None = None) -> tuple[str, ...]:
-        """Return the arms that are run at λ and then merged; none where one arm answers."""
-        arm_set = self.arm_sets[self.arm_set_at(lam, allowed)]
-        return () if arm_set.model is None else arm_set.run(allowed)
-
-    def cost_at(self, lam: float) -> int:
-        """Return the arm set."""
-        return self.arm_set_at(lam)
-
-    def lams_of_costs(self) -> dict[int, float]:
-        """Each arm set that is taken at some λ → a λ inside its range, or at its end."""
-        return lams_of_arm_sets(self.arm_sets)
-
-    def means_of(self, plan: Plan) -> Means | None:
-        """What the arm set that merges just these arms comes to; None where there is none."""
-        for arm_set in self.arm_sets:
-            if plan.combine == "merge" and arm_set.model and set(arm_set.arms) == set(plan.arms):
-                return Means(arm_set.quality, arm_set.latency_ms, arm_set.queries)
-        return None
+        self._refuse(problems)
 
     def embed(self, queries: Sequence[str], lam: float) -> Embeddings | None:
         """(n, d) of the frozen encoder; None where the arm set at λ doesn't read it."""
@@ -174,44 +125,6 @@ class MergingPolicy(Policy):
             return self._alone(lam, len(queries))
         looked = self._looked(number, queries, known)
         return softmax_over(self._expected(number, looked, len(queries)), self.tau)
-
-    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
-        """Merge what the arms of the set at λ found; see :meth:`merge` and :meth:`Policy.decide`.
-
-        Arms that don't compete for a query aren't run: the best set without them is.
-        """
-        numbers = self._arm_sets_of(lam, known, len(queries))
-        parts = {
-            number: self._single(lam, len(queries), known)
-            if self.arm_sets[number].model is None
-            else self.merge(number, queries, known)
-            for number in sorted(set(numbers)) or [self.arm_set_at(lam)]
-        }
-        return next(iter(parts.values())) if len(parts) == 1 else _by_row(parts, numbers)
-
-    def _arm_sets_of(self, lam: float, known: Known, n: int) -> list[int]:
-        """(n,) the arm set of each query."""
-        if known.competes is None:
-            return [self.arm_set_at(lam)] * n
-        patterns, place = np.unique(known.competes, axis=0, return_inverse=True)
-        found = [
-            self.arm_set_at(lam, [arm for arm, may in zip(self.arms, one, strict=True) if may])
-            for one in patterns.tolist()
-        ]
-        return [found[one] for one in place.ravel().tolist()]
-
-    def _alone(self, lam: float, n: int) -> FloatArray:
-        """(n, A) softmax of the mean reward of each arm alone."""
-        values = np.full(len(self.arms), -np.inf)
-        for one in self.arm_sets:
-            if one.model is None:
-                values[self.arms.index(one.arms[0])] = one.reward(lam)
-        return softmax_over(np.tile(values, (n, 1)), self.tau)
-
-    def _single(self, lam: float, n: int, known: Known) -> Decided:
-        rows = masked(self._alone(lam, n), known)
-        plans = tuple(Plan((self.arms[column],)) for column in rows.argmax(axis=1)) if n else ()
-        return Decided(plans, rows, reasons=("the best arm at this λ, whatever the query",) * n)
 
     def merge(self, number: int, queries: Sequence[str], known: Known) -> Decided:
         """Merge what the arms of an arm set with a model found.
@@ -250,21 +163,6 @@ class MergingPolicy(Policy):
             arm_set.arms, looked.lists, looked.asked, looked.gains
         )
         return values
-
-    def _columns(self, arm_set: ArmSet) -> list[int]:
-        return [self.arms.index(arm) for arm in arm_set.arms]
-
-    def _ran(self, arm_set: ArmSet, row: int, known: Known) -> tuple[tuple[str, ...], bool]:
-        """Which arms were run for the query, and whether all of them may answer."""
-        competes, probed = known.competes, known.probed or {}
-        ran, allowed = [], True
-        for arm, column in zip(arm_set.arms, self._columns(arm_set), strict=True):
-            may = competes is None or bool(competes[row, column])
-            # A dataset that lacks the arm has an empty ranking of it, and it wasn't run.
-            if arm in probed and (may or probed[arm][row].doc_ids):
-                ran.append(arm)
-                allowed = allowed and may
-        return tuple(ran), allowed
 
     def _looked(self, number: int, queries: Sequence[str], known: Known) -> Looked:
         """Ask the arm set's model; the last batch is remembered, as callers ask at several λ."""
@@ -344,9 +242,16 @@ class MergingPolicy(Policy):
             arrays = read_arrays(folder / "vectors.safetensors", shapes)
             vectors = QueryVectors.of(arrays, content["k"], content["temperature"])
         components = 0 if vectors is None else len(vectors.components)
+
+        def read(
+            folder: Path, described: Mapping[str, Any], arms: tuple[str, ...], reads: bool
+        ) -> RelevanceModel:
+            features = relevance_count(components if reads else 0, arms, reads)
+            return RelevanceModel.read(folder, described, features)
+
         with well_described(folder, "arm sets"):
             arm_sets = [
-                read_arm_set(folder / f"set-{number}", one, components)
+                read_arm_set(folder / f"set-{number}", one, read)
                 for number, one in enumerate(content["arm_sets"])
             ]
         queries = None if described is None else FrozenQueries.read(described)
@@ -359,19 +264,3 @@ class MergingPolicy(Policy):
             content["probe_depth"],
             float(content["tau"]),
         )
-
-
-def _by_row(parts: Mapping[int, Decided], numbers: Sequence[int]) -> Decided:
-    """Take each query's row from the part of its arm set."""
-    rows = list(enumerate(numbers))
-
-    def told(part: Decided, row: int) -> float:
-        return np.nan if part.predicted_quality is None else float(part.predicted_quality[row])
-
-    return Decided(
-        tuple(parts[number].plans[row] for row, number in rows),
-        np.stack([parts[number].probabilities[row] for row, number in rows]),
-        np.array([told(parts[number], row) for row, number in rows]),
-        tuple((parts[number].reasons or {row: None})[row] for row, number in rows),
-        tuple((parts[number].rankings or {row: None})[row] for row, number in rows),
-    )

@@ -415,7 +415,7 @@ def alter(folder, change):
         (lambda c: c.pop("tau"), "missing or unexpected entries: tau"),
         (lambda c: c["arm_sets"][0].update(arms=["b"]), "no arm set is a alone"),
         (lambda c: c["arm_sets"][0].pop("share"), "describes its arm sets wrongly"),
-        (lambda c: c["arm_sets"][3]["relevance"].pop("boosters"), "describes its arm sets wrongly"),
+        (lambda c: c["arm_sets"][3]["model"].pop("boosters"), "describes its arm sets wrongly"),
         (lambda c: c.update(arm_sets=[3]), "describes its arm sets wrongly"),
         (lambda c: c.update(arm_sets=None), "describes its arm sets wrongly"),
         (lambda c: c["arm_sets"][0].update(arms=[]), "an arm set without a model has the arms"),
@@ -434,11 +434,11 @@ def alter(folder, change):
         (lambda c: c.update(probe_depth=12.5), "probe_depth should be a whole .* got 12.5"),
         (lambda c: c["arm_sets"][0].update(queries=-1), r"\(set-0\).* queries .* least 0, got -1"),
         (lambda c: c["arm_sets"][0].update(share=math.inf), "share should be a finite .* got inf"),
-        (lambda c: c["arm_sets"][3]["relevance"].update(k=0), r"\(set-3\).* k .* least 1, got 0"),
-        (lambda c: c["arm_sets"][3]["relevance"].update(top=True), "top .* least 1, got True"),
-        (lambda c: c["arm_sets"][3]["relevance"].update(top=1), "top .* at least 2, got 1"),
+        (lambda c: c["arm_sets"][3]["model"].update(k=0), r"\(set-3\).* k .* least 1, got 0"),
+        (lambda c: c["arm_sets"][3]["model"].update(top=True), "top .* least 1, got True"),
+        (lambda c: c["arm_sets"][3]["model"].update(top=1), "top .* at least 2, got 1"),
         (
-            lambda c: c["arm_sets"][4]["relevance"].update(order_weight=math.nan),
+            lambda c: c["arm_sets"][4]["model"].update(order_weight=math.nan),
             r"\(set-4\) is damaged: order_weight should be a finite number, got nan",
         ),
     ],
@@ -468,7 +468,7 @@ def test_the_past_of_another_set_is_refused(saved):
     with pytest.raises(RouterError, match=r"set-3.past.safetensors is not the file that training"):
         load_policy(folder)
     # A router from before the past was held says nothing of it.
-    alter(folder, lambda c: c["arm_sets"][3]["relevance"].pop("past"))
+    alter(folder, lambda c: c["arm_sets"][3]["model"].pop("past"))
     assert load_policy(folder).arm_sets[3].model.past.documents.tolist() == [-7]
 
 

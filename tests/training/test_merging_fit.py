@@ -16,10 +16,11 @@ from tests.training.graded import graded_labels
 from tests.training.synthetic import ARMS
 from tests.training.tables import make_table
 from tests.training.test_relevance_fit import make_shop, rows_of
+from training.arm_sets import nested_sets
 from training.calibrating import HeldOut, realised_by, steps_of
 from training.deciding import measured_overheads
 from training.default_policy import validation_reward
-from training.learners.merging import MergingLearner, nested_sets
+from training.learners.merging import MergingLearner
 from training.own_rankings import own_quality, primary
 from training.policy_settings import MergingSettings
 
