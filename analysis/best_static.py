@@ -1,4 +1,7 @@
-"""The single arm that is best on average: picked before the test, and in hindsight."""
+"""The single arm that is best on average: picked before the test, and in hindsight.
+
+By the rule of :mod:`oracle.best_static`, as training picks it.
+"""
 
 from __future__ import annotations
 
@@ -7,36 +10,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.evaluation import Evaluation, evaluate_queries
-from analysis.oracle_policy import TIE_TOLERANCE, arm_rewards
+from analysis.oracle_policy import arm_rewards
 from analysis.outcomes import Outcome, picks_of_single_arms, score
 from analysis.roles import BEST_STATIC, BEST_STATIC_ON_TEST
+from oracle.best_static import first_available, static_order
 from oracle.labels import Labels
-
-
-def best_column(evaluation: Evaluation, lam: float) -> int | None:
-    """Column of the arm of P with the highest mean reward; None where no arm has all queries.
-
-    Only arms that every query's dataset has compete, so that all means are over the same queries.
-    Ties go to the lower mean latency, then to the order in P.
-    """
-    rewards = arm_rewards(evaluation, lam)
-    complete = np.flatnonzero(np.isfinite(rewards).all(axis=0))
-    if not len(complete) or not len(evaluation):
-        return None
-    means = rewards[:, complete].mean(axis=0)
-    tied = means >= means.max() - TIE_TOLERANCE
-    latency = np.where(tied, evaluation.latency_ms[:, complete].mean(axis=0), np.inf)
-    return int(complete[latency.argmin()])
 
 
 def hindsight_outcomes(evaluation: Evaluation, lams: Sequence[float]) -> list[Outcome]:
     """Best static arm picked on the evaluated queries themselves: an upper baseline."""
-    columns = {lam: best_column(evaluation, lam) for lam in lams}
-    return [
-        _always(evaluation, BEST_STATIC_ON_TEST, lam, column)
-        for lam, column in columns.items()
-        if column is not None
-    ]
+    return _outcomes(BEST_STATIC_ON_TEST, evaluation, evaluation, lams)
 
 
 def trained_outcomes(
@@ -45,14 +28,18 @@ def trained_outcomes(
     """Best static arm picked on train and validation queries; for decisions that lack it."""
     seen = np.flatnonzero(np.isin(labels.splits, ("train", "val")))
     training = evaluate_queries(labels, seen, "train", evaluation.declared_arms)
-    columns = {lam: best_column(training, lam) for lam in lams}
-    return [
-        _always(evaluation, BEST_STATIC, lam, column)
-        for lam, column in columns.items()
-        if column is not None
-    ]
+    return _outcomes(BEST_STATIC, training, evaluation, lams)
 
 
-def _always(evaluation: Evaluation, policy: str, lam: float, column: int) -> Outcome:
-    picks = picks_of_single_arms(evaluation, np.full(len(evaluation), column, dtype=np.int16))
-    return score(evaluation, policy, lam, picks)
+def _outcomes(
+    policy: str, picked_on: Evaluation, evaluation: Evaluation, lams: Sequence[float]
+) -> list[Outcome]:
+    """The best arm on ``picked_on`` as a policy on ``evaluation``; none where either is empty."""
+    if not len(picked_on) or not len(evaluation):
+        return []
+    outcomes, has = [], np.isfinite(evaluation.latency_ms)
+    for lam in lams:
+        order = static_order(arm_rewards(picked_on, lam), picked_on.latency_ms)
+        picks = picks_of_single_arms(evaluation, first_available(order, has).astype(np.int16))
+        outcomes.append(score(evaluation, policy, lam, picks))
+    return outcomes

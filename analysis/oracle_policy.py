@@ -14,9 +14,7 @@ from analysis.evaluation import ArmCodes, Evaluation, FloatArray
 from analysis.outcomes import Outcome, picks_of_single_arms, score
 from analysis.roles import ORACLE_PIPELINES, ORACLE_ROUTER_ARMS
 from arms.reward import latency_share, reward
-
-TIE_TOLERANCE = 1e-12
-"""Rewards this close count as equal."""
+from oracle.best_arm import best_columns
 
 
 def arm_rewards(evaluation: Evaluation, lam: float) -> FloatArray:
@@ -26,7 +24,7 @@ def arm_rewards(evaluation: Evaluation, lam: float) -> FloatArray:
 
 
 def best_arms(evaluation: Evaluation, lam: float, arms: Sequence[str]) -> ArmCodes:
-    """(N,) column of the best of ``arms``: reward, then lower latency, then order in P.
+    """(N,) column of the best of ``arms``, by the rule of :mod:`oracle.best_arm`.
 
     −1 where the query's dataset has none of them.
     """
@@ -34,11 +32,8 @@ def best_arms(evaluation: Evaluation, lam: float, arms: Sequence[str]) -> ArmCod
     if not len(columns) or not len(evaluation):
         return np.full(len(evaluation), -1, dtype=np.intp)
     rewards = arm_rewards(evaluation, lam)[:, columns]
-    present = np.isfinite(rewards)
-    best = np.where(present, rewards, -np.inf).max(axis=1, keepdims=True)
-    tied = present & (rewards >= best - TIE_TOLERANCE)
-    latency = np.where(tied, evaluation.latency_ms[:, columns], np.inf)
-    return np.where(present.any(axis=1), columns[latency.argmin(axis=1)], -1).astype(np.int16)
+    best = best_columns(rewards, evaluation.latency_ms[:, columns])
+    return np.where(best >= 0, columns[best], -1).astype(np.int16)
 
 
 def oracle_outcomes(evaluation: Evaluation, lams: Sequence[float]) -> list[Outcome]:

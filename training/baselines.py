@@ -5,70 +5,27 @@ Every function works on rows of a :class:`RoutingTable` and returns columns of i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from arms.reward import BoolArray, FloatArray
+from oracle.best_arm import Columns, best_columns
 from training.settings import BaselineSettings
 from training.table import RoutingTable
 
 if TYPE_CHECKING:
     from router.policies.tfidf import TfidfHead
 
-Columns = NDArray[np.intp]
 
+def hard_best(table: RoutingTable, lam: float) -> Columns:
+    """(Q,) column of the best arm of each query: :func:`oracle.best_arm.best_columns`.
 
-def hard_best(table: RoutingTable, lam: float, order_ms: FloatArray | None = None) -> Columns:
-    """(Q,) column of the arm with the highest reward; ties go to the arm cheaper on average.
-
-    The average is over the table's own comparable queries unless ``order_ms`` (arms,) is given.
-    A single query's latency is too noisy to break ties by. Rows must be comparable.
+    Rows must be comparable, and each have an arm.
     """
-    rewards = np.where(table.competes, table.rewards(lam), -np.inf)
-    cheap_first = np.argsort(
-        table.mean_latency_ms() if order_ms is None else order_ms, kind="stable"
-    )
-    return np.asarray(cheap_first[rewards[:, cheap_first].argmax(axis=1)], dtype=np.intp)
-
-
-def static_order(table: RoutingTable, lam: float) -> Columns:
-    """(arms,) columns by descending mean reward over the comparable queries; ties to the cheaper.
-
-    A query whose dataset lacks the arm counts as reward 0 for it: an arm that is there for a tenth
-    of the queries isn't the best fixed choice for all of them.
-    """
-    counted = table.rows(table.comparable)
-    rewards = np.where(counted.competes, counted.rewards(lam), 0.0)
-    means = rewards.mean(axis=0) if len(counted) else np.zeros(len(table.arms))
-    return np.lexsort((counted.mean_latency_ms(), -means))
-
-
-def first_available(order: Columns, competes: BoolArray) -> Columns:
-    """(Q,) for each query, the first column of ``order`` whose arm its dataset has."""
-    return np.asarray(order[competes[:, order].argmax(axis=1)], dtype=np.intp)
-
-
-def static_order_per_dataset(table: RoutingTable, lam: float) -> dict[str, Columns]:
-    """Dataset → :func:`static_order` over its own queries."""
-    return {
-        dataset: static_order(table.rows(table.datasets == dataset), lam)
-        for dataset in sorted(set(table.datasets))
-    }
-
-
-def best_static_per_dataset(
-    orders: Mapping[str, Columns], fallback: Columns, table: RoutingTable
-) -> Columns:
-    """(Q,) each dataset's best static arm; ``fallback`` orders arms for a dataset never seen."""
-    chosen = first_available(fallback, table.competes)
-    for dataset, order in orders.items():
-        here = table.datasets == dataset
-        chosen[here] = first_available(order, table.competes[here])
-    return chosen
+    return best_columns(table.rewards(lam), table.latency_ms)
 
 
 def same_mix(

@@ -109,4 +109,5 @@ def fit_policies(
             policy = learner.fit(replace(shop, learned=learned), train, validation)
             if policy is not None:
                 learned[policy.name] = policy
-    return Fitted(learned, fitting.fit_best_static(shop.every.rows(seen), shop.settings.lams))
+    tables = shop.every.rows(seen), shop.action.rows(seen)
+    return Fitted(learned, fitting.fit_best_static(*tables, shop.settings.lams))

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arms.reward import FloatArray
+from oracle.best_arm import Columns
+from oracle.best_static import BestStatic
 from router.overhead import measure_overheads
 from router.policy import Known, Policy, Probed
 from router.realised import answering_columns, plan_latency_ms
-from training.baselines import Columns, same_mix
+from training.baselines import same_mix
 from training.decision_table import DecisionTable
-from training.fitting import BestStatic, Rows, Workshop
+from training.fitting import Rows, Workshop
 from training.own_rankings import own_quality, primary
 from training.plan_outcomes import latency_of_arms, reused_ms
 from training.table import RoutingTable
@@ -73,7 +75,8 @@ class Fitted:
 
     learned: Mapping[str, Policy]
     """Name → policy: ``router``, ``tfidf``, …, those that there are."""
-    best_static: BestStatic
+    best_static: Mapping[float, BestStatic]
+    """λ → orders of P's arms."""
 
 
 def add_static_arms(
@@ -131,10 +134,11 @@ def add_decisions(
                 drawn = _same_mix_per_split(columns, action, splits, (shop.settings.seed, lam))
                 decisions.add_columns(RANDOM_SAME_MIX, lam, action, splits, *drawn)
     for lam in shop.settings.lams:
-        best = fitted.best_static
+        best = fitted.best_static[lam]
         ones = np.ones(len(rows))
-        decisions.add_columns(BEST_STATIC, lam, every, splits, best.choose(lam, every), ones)
-        per_dataset = best.choose_per_dataset(lam, every)
+        overall = best.choose(every.competes)
+        decisions.add_columns(BEST_STATIC, lam, every, splits, overall, ones)
+        per_dataset = best.choose_per_dataset(every.datasets, every.competes)
         decisions.add_columns(BEST_STATIC_PER_DATASET, lam, every, splits, per_dataset, ones)
     return chosen
 

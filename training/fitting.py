@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arms.progress import Task
-from arms.reward import FloatArray
+from arms.reward import FloatArray, latency_share, reward
+from oracle import best_static
+from oracle.best_static import BestStatic
 from oracle.hardware import fixed_threads
 from router.policies.encoder import LinearHead
 from router.policy import Policy
 from router.query_encoder import QueryEncoder
-from training import baselines
-from training.baselines import Columns
 from training.data import Supervision, supervision
 from training.frozen import Split, fit_frozen_head
 from training.latency_model import LatencyModel
@@ -76,22 +76,6 @@ class Heads:
         return Heads(
             {lam: self.by_lam[lam] for lam in lams}, {lam: self.metrics[lam] for lam in lams}
         )
-
-
-@dataclass(frozen=True)
-class BestStatic:
-    """Orders of P's columns, best first, per λ: over all datasets and within each."""
-
-    overall: Mapping[float, Columns]
-    per_dataset: Mapping[float, Mapping[str, Columns]]
-
-    def choose(self, lam: float, table: RoutingTable) -> Columns:
-        """(Q,) the best static arm, or the next best where the dataset lacks it."""
-        return baselines.first_available(self.overall[lam], table.competes)
-
-    def choose_per_dataset(self, lam: float, table: RoutingTable) -> Columns:
-        """(Q,) the best static arm of each query's dataset."""
-        return baselines.best_static_per_dataset(self.per_dataset[lam], self.overall[lam], table)
 
 
 def comparable_rows(shop: Workshop, wanted: NDArray[np.bool_]) -> Rows:
@@ -191,12 +175,24 @@ def _fit_lora(
     return head, metrics
 
 
-def fit_best_static(table: RoutingTable, lams: Lams) -> BestStatic:
-    """Order the arms by mean reward on ``table``, the queries of training and validation."""
-    return BestStatic(
-        overall={lam: baselines.static_order(table, lam) for lam in lams},
-        per_dataset={lam: baselines.static_order_per_dataset(table, lam) for lam in lams},
-    )
+def fit_best_static(
+    every: RoutingTable, action: RoutingTable, lams: Lams
+) -> dict[float, BestStatic]:
+    """λ → the best static arms among ``every``'s, on the queries of training and validation.
+
+    Rewards are those by which policies are scored: latency over the sum of ``action``'s arms. Both
+    tables hold the same queries.
+    """
+    known = every.comparable
+    counted, total_ms = every.rows(known), action.rows(known).total_latency_ms()[:, None]
+    return {
+        lam: best_static.fit_best_static(
+            reward(counted.quality, latency_share(counted.latency_ms, total_ms), lam),
+            counted.latency_ms,
+            counted.datasets,
+        )
+        for lam in lams
+    }
 
 
 def _dependencies(shop: Workshop, train: Rows, validation: Rows, *own: Any) -> list[Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from arms.errors import LabelsError
 from arms.reward import FloatArray
+from oracle.best_arm import Columns
 from router.policy import Plan
 from router.realised import (
     answered_quality,
@@ -18,7 +19,6 @@ from router.realised import (
     plan_reward,
     sum_over_run,
 )
-from training.baselines import Columns
 from training.table import RoutingTable
 
 

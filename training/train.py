@@ -266,8 +266,8 @@ def _expected(
 def _best_static_policy(shop: Workshop) -> StaticPolicy:
     """The best arm of A at each λ, chosen on training and validation queries."""
     seen = shop.action.rows(shop.action.splits != "test")
-    best = fitting.fit_best_static(seen, shop.settings.lams).overall
-    choice = {lam: shop.action.arms[order[0]] for lam, order in best.items()}
+    best = fitting.fit_best_static(seen, seen, shop.settings.lams)
+    choice = {lam: shop.action.arms[one.overall[0]] for lam, one in best.items()}
     return StaticPolicy(BEST_STATIC, shop.action.arms, choice)
 
 

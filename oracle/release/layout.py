@@ -77,7 +77,8 @@ DESCRIPTIONS = {
     "repeat": "number of the timing, from 0",
     "lam": "λ, the weight of latency in the reward, from 0 to 1",
     "arm_set": "router: the arms a router may choose; pipelines: all that were run",
-    "best_arm": "first of `ties`; null where an arm of the set failed on the query",
+    "best_arm": "the fastest of `ties` on the query, the first where equal; null where an arm of "
+    "the set failed on the query",
     "ties": "all arms whose reward is the highest",
     "reward": "reward of the best arm, latency normalised over the arm set",
 }

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from analysis.best_static import best_column, hindsight_outcomes, trained_outcomes
+from analysis.best_static import hindsight_outcomes, trained_outcomes
 from analysis.evaluation import evaluate_queries
 from analysis.oracle_policy import best_arms, oracle_outcomes
 from tests.analysis.synthetic import World, best_columns, make_world, rewards
@@ -53,13 +53,18 @@ def test_both_oracles_are_upper_bounds_on_their_own_arms(tmp_path):
 
 
 def test_the_best_static_arm_is_the_best_mean_and_must_have_every_query(tmp_path):
+    def hindsight(name, status=None):
+        evaluation = evaluation_of(tmp_path / name, quality, latency, status)
+        (found,) = hindsight_outcomes(evaluation, (0.0,))
+        return found.answering_arm.tolist()
+
     quality = [[0.6, 0.1, 0.9], [0.6, 0.9, 0.9]]
     status = np.array([["ok", "ok", "ok"], ["ok", "ok", "skipped"]], dtype=object)
     latency = [[5, 1, 1], [5, 1, 1]]
-    assert best_column(evaluation_of(tmp_path / "all", quality, latency), 0.0) == 2
-    assert best_column(evaluation_of(tmp_path / "cut", quality, latency, status), 0.0) == 0
-    nobody = np.array([["ok", "skipped", "skipped"], ["skipped", "ok", "ok"]], dtype=object)
-    assert best_column(evaluation_of(tmp_path / "no", quality, latency, nobody), 0.0) is None
+    assert hindsight("all") == [2, 2]
+    assert hindsight("cut", status) == [0, 0]
+    nobody = np.array([["ok", "skipped", "ok"], ["skipped", "ok", "skipped"]], dtype=object)
+    assert hindsight("no", nobody) == [2, 1]  # no arm has all: each query the best that it has
 
 
 def test_hindsight_and_training_may_pick_different_arms(tmp_path):

@@ -1,7 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from oracle.best_arm import best_arms, oracle_reward
+from oracle.best_arm import best_arms, best_columns, oracle_reward
 from oracle.labels import Labels
 
 
@@ -46,8 +48,18 @@ def test_ties_and_the_query_that_leaves():
     assert len(table) == 2 * 2 * 4
     at_zero = rows(table, 0.0, "pipelines")
     assert [one["best_arm"] for one in at_zero] == ["a", "late", "a", None]
+    slower = replace(labels(), latency_ms=labels().latency_ms * [[4.0, 1.0, 1.0]])
+    at_zero_slower = rows(best_arms(slower, (0.0,)), 0.0, "pipelines")
+    assert [one["best_arm"] for one in at_zero_slower] == ["b", "late", "a", None]
     assert [one["ties"] for one in at_zero] == [["a", "b"], ["late"], ["a"], []]
     assert [one["reward"] for one in at_zero] == [1.0, 1.0, 0.2, None]
+
+
+def test_of_tied_arms_the_fastest_on_the_query_is_the_best():
+    rewards = np.array([[0.5, 0.5 + 1e-13, 0.4], [0.5, 0.5, 0.5], [np.nan, np.nan, np.nan]])
+    latency_ms = np.array([[2.0, 3.0, 1.0], [2.0, 1.0, 1.0], [np.nan, np.nan, np.nan]])
+    assert best_columns(rewards, latency_ms).tolist() == [0, 1, -1]
+    assert best_columns(rewards[:, :0], latency_ms[:, :0]).tolist() == [-1, -1, -1]
 
 
 def test_each_set_is_normalised_by_itself():

@@ -4,26 +4,21 @@ import pytest
 from tests.training.synthetic import make_quality, make_texts
 from tests.training.tables import make_table
 from training.baselines import (
-    best_static_per_dataset,
     choose,
-    first_available,
     fit_tfidf,
     hard_best,
     same_mix,
-    static_order,
-    static_order_per_dataset,
     tfidf_features,
 )
 from training.settings import BaselineSettings
 
 
-def test_hard_labels_take_the_highest_reward_and_ties_go_to_the_cheaper_arm():
+def test_hard_labels_take_the_highest_reward_and_ties_go_to_the_faster_arm():
     table = make_table(
         [[0.5, 0.5, 0.2], [0.0, 0.0, 0.0], [0.1, 0.2, 0.9]],
         latency_ms=[[9.0, 3.0, 5.0], [9.0, 3.0, 1.0], [9.0, 3.0, 6.0]],
     )
-    # Cheapest on average is b (3 ms), although c is cheaper for the second query.
-    assert hard_best(table, 0.0).tolist() == [1, 1, 2]
+    assert hard_best(table, 0.0).tolist() == [1, 2, 2]
     # At lam = 1 only a query's own latency counts.
     assert hard_best(table, 1.0).tolist() == [1, 2, 1]
 
@@ -31,34 +26,6 @@ def test_hard_labels_take_the_highest_reward_and_ties_go_to_the_cheaper_arm():
 def test_a_masked_arm_is_never_a_hard_label():
     table = make_table([[0.9, 0.1]], competes=[[False, True]])
     assert hard_best(table, 0.0).tolist() == [1]
-
-
-def test_the_best_static_arm_counts_queries_that_lack_it_as_nothing():
-    competes = [[True, True], [True, False], [True, False]]
-    table = make_table([[0.4, 1.0], [0.4, 0.0], [0.4, 0.0]], competes=competes)
-    order = static_order(table, 0.0)
-    assert order.tolist() == [0, 1]
-    assert first_available(np.array([1, 0]), table.competes).tolist() == [1, 0, 0]
-
-
-def test_the_best_static_arm_ignores_queries_that_an_arm_failed():
-    table = make_table([[0.0, 1.0], [0.6, 0.5]], comparable=[False, True])
-    assert static_order(table, 0.0).tolist() == [0, 1]
-
-
-def test_ties_between_static_arms_go_to_the_cheaper():
-    table = make_table([[0.5, 0.5]], latency_ms=[[8.0, 2.0]])
-    assert static_order(table, 0.0).tolist() == [1, 0]
-
-
-def test_each_dataset_has_its_own_best_static_arm():
-    table = make_table([[1.0, 0.0], [0.0, 0.8]], datasets=["x", "y"])
-    orders = static_order_per_dataset(table, 0.0)
-    chosen = best_static_per_dataset(orders, static_order(table, 0.0), table)
-    assert chosen.tolist() == [0, 1]
-    elsewhere = make_table([[0.0, 0.0]], datasets=["z"])
-    overall = static_order(table, 0.0)
-    assert best_static_per_dataset(orders, overall, elsewhere).tolist() == [overall[0]]
 
 
 def test_random_arms_keep_the_mix_and_its_masks():
