@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from analysis.evaluation import FloatArray
 from analysis.query_places import QueryPlaces
+from arms.corpora.granularity import words
 from arms.errors import LabelsError
 from oracle.labels import Labels, TextArray, read_columns
 
@@ -53,8 +54,8 @@ def read_query_facts(labels_folder: Path, labels: Labels) -> QueryFacts:
 
 
 def word_counts(texts: TextArray) -> FloatArray:
-    """(Q,) words of each text, split at white space; NaN where a text is absent."""
-    return np.array([np.nan if text is None else len(text.split()) for text in texts])
+    """(Q,) words of each text, as paragraphs count them; NaN where a text is absent."""
+    return np.array([np.nan if text is None else len(words(text)) for text in texts])
 
 
 def _densities(column: pa.ChunkedArray, path: Path) -> FloatArray:

@@ -141,6 +141,10 @@ class Arm(ABC):
         """
         return None
 
+    def shares_terms(self, query: str) -> bool | None:
+        """Whether the index has any term of the query; None: the arm doesn't go by terms."""
+        return None
+
     def memory_bytes(self) -> int:
         """Bytes of memory that the opened index holds, memory-mapped files included."""
         return 0

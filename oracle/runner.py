@@ -20,6 +20,7 @@ from oracle.labels import MANIFEST, read_manifest
 from oracle.plan import OracleJob, Unit, digest_of, index_source, job_digest, plan_units
 from oracle.quality import measure_names
 from oracle.settings import OracleSettings
+from oracle.shared_terms import warn_of_strangers
 from oracle.split import split_queries
 from oracle.tables import GRADE, RELEVANT_GRADES, damage_of
 from oracle.work import OpenArms, run_unit
@@ -75,6 +76,8 @@ def build_indexes(
 ) -> None:
     """Build every arm's index over every dataset that has it; whole ones are left as they are.
 
+    A warning tells where an index that goes by words has none of the words of most queries.
+
     Raises:
         SettingsError: two arms, or parts of arms, would fill one folder with different indexes.
     """
@@ -83,6 +86,7 @@ def build_indexes(
         for arm in arms:
             if arm.only is None or dataset.name in arm.only:
                 build_arm(spec_of(arm), dataset.corpus, index_folder / dataset.name, progress)
+    warn_of_strangers(datasets, arms, index_folder)
 
 
 def run_units(units: Sequence[Unit], job: OracleJob, progress: Progress) -> None:

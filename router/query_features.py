@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from arms.reward import FloatArray
+from arms.words import words as words_of
 
-_WORDS = re.compile(r"\w+")
 _YEARS = re.compile(r"\b(?:1[89]|20)\d\d\b")
 _OPENINGS = ("how", "how many", "what", "when", "where", "which", "who", "why", "does")
 SURFACE_FEATURES = (
@@ -39,7 +39,7 @@ def surface_features(queries: Sequence[str]) -> FloatArray:
 
 def _of(query: str) -> list[float]:
     lowered = query.lower()
-    words = _WORDS.findall(query)
+    words = words_of(query)
     lengths = [len(word) for word in words]
     return [
         len(query),

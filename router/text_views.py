@@ -9,7 +9,6 @@ Bag of Tricks for Efficient Text Classification, 2017 (hashed n-grams).
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arms.errors import MissingExtraError, RouterError
+from arms.words import words_and_punctuation
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float32]
-_WORDS = re.compile(r"\w+|[^\w\s]")
 _MAX_WORDS, _MAX_BYTES = 256, 2048
 """What lies beyond is not looked at, so that a long text doesn't take long."""
 _SHORT_WORD = 4
@@ -58,7 +57,7 @@ def ngram_ids(text: str, spec: NgramSpec) -> Ids:
     """Rows of the n-grams of ``text``, repeats kept; never empty where ``shortest`` is 1 or 2."""
     if spec.kind == "characters":
         return _byte_ngrams(text, spec)
-    words = _WORDS.findall(text)[:_MAX_WORDS]
+    words = words_and_punctuation(text)[:_MAX_WORDS]
     parts = [shape(word) for word in words] if spec.kind == "shapes" else words
     return _word_ngrams(parts, spec)
 

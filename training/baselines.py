@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arms.reward import BoolArray, FloatArray
+from arms.words import token_pattern
 from oracle.best_arm import Columns, best_columns
 from training.settings import BaselineSettings
 from training.table import RoutingTable
@@ -63,7 +64,10 @@ def tfidf_features(texts: Sequence[str], settings: BaselineSettings) -> TfidfFea
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorizer = TfidfVectorizer(
-        ngram_range=(1, 2), sublinear_tf=True, max_features=settings.max_features
+        token_pattern=token_pattern(),
+        ngram_range=(1, 2),
+        sublinear_tf=True,
+        max_features=settings.max_features,
     )
     try:
         return TfidfFeatures(vectorizer, vectorizer.fit_transform(list(texts)))

@@ -1,11 +1,11 @@
 """Views of a corpus: whole documents, paragraphs of at most 100 words, or page pictures.
 
 A *word* is a run of characters without white space; a Chinese or Japanese character is a word of
-its own, with the marks after it. (Thai and other scripts that write no spaces are not taken
-apart.) A *sentence* ends
+its own, with the punctuation after it; of Thai, Lao, Khmer and Burmese, four letters with their
+marks count as one. A *sentence* ends
 
-- after ``. ! ? … ؟ ۔ ।`` and closing quotes or brackets, where white space follows;
-- after ``。 ！ ？``, whether or not white space follows;
+- after ``. ! ? … ؟ ۔ । ॥`` and closing quotes or brackets, where white space follows;
+- after ``。 ！ ？ ။ ។ ።``, whether or not white space follows;
 - at an empty line.
 
 A full stop ends no sentence before a lower-case letter (unless the whole text is lower case, or the
@@ -21,19 +21,24 @@ from collections.abc import Iterator
 
 from arms.corpora.corpus import Corpus
 from arms.records import Document, Granularity, Unit
+from arms.words import CLUSTERS_A_WORD, south_east_asian
 
 PARAGRAPH_WORDS = 100
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 _CJK_MARKS = "\u3001-\u3003\u3008-\u3011\u3014-\u301f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40"
 _CJK_MARKS += "\uff5b-\uff65"
+_LETTERS, _MARKS = south_east_asian()
 _WORD = re.compile(
-    f"[{CJK}][{_CJK_MARKS}]*|[^\\s{CJK}{_CJK_MARKS}]+[{_CJK_MARKS}]*|[{_CJK_MARKS}]+"
+    rf"[{CJK}][{_CJK_MARKS}]*"
+    rf"|[^\s{CJK}{_CJK_MARKS}{_LETTERS}]+[{_CJK_MARKS}]*"
+    rf"|(?:[{_LETTERS}][{_MARKS}]*){{1,{CLUSTERS_A_WORD}}}[^\w\s]*"
+    rf"|[{_CJK_MARKS}]+"
 )
-_STOPS = ".!?…؟۔।"
+_STOPS = ".!?…؟۔।॥"
 _BORDER = re.compile(
     rf"(?<![{_STOPS}])(?P<stop>[{_STOPS}]+)[\"'”’»“›)\]]*(?=\s+(?P<next>\S))"
-    rf"|[。！？｡][{_CJK_MARKS}]*"
+    rf"|[。！？｡။។៕።][{_CJK_MARKS}]*"
     r"|\n[^\S\n]*\n"
 )
 _OPENING = "\"'“„»«‹([¿¡"

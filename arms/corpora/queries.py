@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,12 +30,13 @@ from pydantic import Field, model_validator
 
 from arms.corpora.corpus import Corpus, Dataset
 from arms.corpora.edited import Edit, EditedCorpus
-from arms.corpora.granularity import CJK, Span, pieces, words
+from arms.corpora.granularity import Span, pieces, words
 from arms.errors import CorpusError
 from arms.progress import Progress, SilentProgress
 from arms.records import Document, Query
 from arms.settings import Settings
 from arms.text_form import normalised_text
+from arms.words import is_letter, long_terms
 
 Kind = Literal["sentence", "keywords", "title"]
 
@@ -45,8 +45,6 @@ MIN_LETTERS_SHARE = 0.6
 MIN_DOCUMENT_WORDS = 20
 """Shorter documents are left alone: taking a sentence out would leave too little."""
 CANDIDATES_PER_DOCUMENT = 8
-
-_TERM = re.compile(f"[{CJK}]{{2,}}|[^\\W\\d_{CJK}]{{3,}}")
 
 
 class QuerySettings(Settings):
@@ -128,13 +126,7 @@ def _walk(corpus: Corpus, description: str, progress: Progress) -> Iterator[Docu
 
 def terms(text: str) -> list[str]:
     """Return the text's terms: lower-case runs of 3 or more letters; Chinese as pairs."""
-    found: list[str] = []
-    for run in _TERM.findall(text.lower()):
-        if re.match(f"[{CJK}]", run):
-            found += [run[place : place + 2] for place in range(len(run) - 1)]
-        else:
-            found.append(run)
-    return found
+    return long_terms(text.lower())
 
 
 def _survey(documents: Iterator[Document]) -> _Survey:
@@ -224,7 +216,7 @@ def _sentence_candidates(text: str) -> Iterator[Span]:
 
 
 def _is_prose(sentence: str) -> bool:
-    letters = sum(mark.isalpha() for mark in sentence)
+    letters = sum(is_letter(mark) for mark in sentence)
     return letters >= MIN_LETTERS_SHARE * sum(not mark.isspace() for mark in sentence)
 
 

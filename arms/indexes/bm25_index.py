@@ -24,6 +24,8 @@ from bm25s.tokenization import _infer_stopwords
 from numpy.typing import NDArray
 
 from arms.errors import SettingsError
+from arms.text_form import composed
+from arms.words import folded, search_words
 
 _INDEX_FOLDER = "bm25s"
 _MATRIX = ("data", "indices", "indptr")
@@ -37,7 +39,31 @@ class Wording:
     stemmer: str | None
     """A Snowball algorithm, None for whole words."""
     stop_words: tuple[str, ...]
-    token_pattern: str
+    token_pattern: str | None
+    """A regular expression whose matches are the words; None: :func:`arms.words.search_words`."""
+
+
+def check_token_pattern(pattern: str | None) -> str | None:
+    """Return ``pattern``, composed; raise ``ValueError`` unless each of its matches is a word.
+
+    Groups are refused, since of a pattern with one only what the group holds would be taken.
+    """
+    if pattern is None:
+        return None
+    try:
+        compiled = re.compile(composed(pattern))
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+    if compiled.groups:
+        raise ValueError(
+            f"{pattern!r} has {compiled.groups} group{'s' * (compiled.groups > 1)} and the whole "
+            "match is the word; write (?:…) for each (…)"
+        )
+    if any(not found for found in compiled.findall("a b ä1, 中.")):
+        raise ValueError(
+            f"{pattern!r} matches the empty text, which is no word; ask for a character"
+        )
+    return compiled.pattern
 
 
 def snowball_algorithm(language: str, wanted: bool | None) -> str | None:
@@ -82,11 +108,16 @@ def stop_words_of(language: str, wanted: bool | Sequence[str] | None) -> tuple[s
 
 
 class TermReader:
-    """Turns texts into terms: lower case, words by pattern, stop words out, stems."""
+    """Turns texts into terms: lower case, words, stop words out, stems."""
 
     def __init__(self, wording: Wording) -> None:
-        self._words_of: Callable[[str], list[str]] = re.compile(wording.token_pattern).findall
-        self._stop_words = frozenset(wording.stop_words)
+        pattern, stop_words = wording.token_pattern, map(composed, wording.stop_words)
+        self._words_of: Callable[[str], list[str]] = search_words
+        if pattern is None:
+            stop_words = map(folded, stop_words)
+        else:
+            self._words_of = re.compile(pattern).findall
+        self._stop_words = frozenset(stop_words)
         self._algorithm = wording.stemmer
         self._own = threading.local()  # a PyStemmer object isn't safe to share between threads
 

@@ -17,6 +17,7 @@ from arms.indexes import folder
 from arms.indexes.bm25_index import (
     Bm25Index,
     Wording,
+    check_token_pattern,
     snowball_algorithm,
     stop_words_of,
     write_bm25,
@@ -25,6 +26,7 @@ from arms.indexes.fold import EMPTY, UnitTable, top_positions
 from arms.progress import Progress, Task
 from arms.records import Granularity, Ranking
 from arms.settings import Settings, parse_options
+from arms.text_form import composed
 
 
 class Bm25Options(Settings):
@@ -37,8 +39,11 @@ class Bm25Options(Settings):
     stop_words: bool | tuple[str, ...] | None = Field(
         default=None, description="true, false or a list; default: the language's, where known"
     )
-    token_pattern: str = Field(
-        default=r"(?u)\b\w\w+\b", description="a regular expression; each match is a word"
+    token_pattern: str | None = Field(
+        default=None,
+        description="a regular expression without groups; each match is a word; default: runs of "
+        "two or more letters, digits and marks; Chinese, Japanese, Thai, Lao, Khmer and Burmese "
+        "as characters and pairs of them",
     )
     k1: float = Field(default=1.5, ge=0)
     b: float = Field(default=0.75, ge=0, le=1)
@@ -49,6 +54,8 @@ class Bm25Options(Settings):
     @classmethod
     def _check_language(cls, name: str | None) -> str | None:
         return None if name is None else check_language(name)
+
+    _check_token_pattern = field_validator("token_pattern")(check_token_pattern)
 
     def wording(self, corpus: Corpus) -> Wording:
         """Settle what is left to the corpus's language."""
@@ -134,6 +141,10 @@ class PipelineArm(Arm):
         scores = self._table.fold(self._index.scores(term_ids))
         best = top_positions(scores, self._table.tie_rank, k, above=0.0)
         return self._table.ranking(best, scores[best])
+
+    def shares_terms(self, query: str) -> bool:
+        """Whether any term of the query is in the index (see :meth:`Arm.shares_terms`)."""
+        return bool(self._index.term_ids(composed(query)))
 
     def memory_bytes(self) -> int:
         """Return the bytes of vocabulary, matrix and unit table, mapped files included."""

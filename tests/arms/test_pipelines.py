@@ -1,6 +1,7 @@
 """What single pipelines promise beyond the contract."""
 
 import json
+import unicodedata
 
 import pytest
 
@@ -45,6 +46,83 @@ def test_bm25_options_change_the_words(tmp_path):
     assert found(tmp_path / "stop", "the", stop_words=False) == ("a",)
     assert found(tmp_path / "own", "dog", stop_words=["dog"]) == ()
     assert found(tmp_path / "letters", "m", token_pattern=r"\w", stemmer=False) == ("a",)
+
+
+TOPICS = {
+    "chinese": ("长城", "熊猫", "茶叶", "地铁"),
+    "japanese": ("パンダ", "富士山", "お茶", "地下鉄"),
+    "thai": ("กำแพง", "น้ำชา", "รถไฟ", "หมีแพนด้า"),
+    "lao": ("ກຳແພງ", "ນ້ຳຊາ", "ລົດໄຟ", "ໝີແພນດ້າ"),
+    "khmer": ("ជញ្ជាំង", "តែ", "រថភ្លើង", "ខ្លាឃ្មុំ"),
+    "burmese": ("နံရံ", "လက်ဖက်ရည်", "ရထား", "ပန်ဒါ"),
+    "hindi": ("दीवार", "चाय", "रेलगाड़ी", "भालू"),
+    "tamil": ("சுவர்", "தேநீர்", "ரயில்", "கரடி"),
+    "hebrew": ("חוֹמָה", "תֵּה", "רַכֶּבֶת", "דֹּב"),
+    "arabic": ("جِدَار", "شَاي", "قِطَار", "دُبّ"),
+    "vietnamese": ("tường", "chè", "đường sắt", "gấu trúc"),
+    "korean": ("장성", "녹차", "지하철", "판다"),
+}
+FRAMES = {
+    "chinese": ("本文介绍{}的历史以及相关内容。", "{}的历史是什么"),
+    "japanese": ("これは{}についての文章です。", "{}の歴史は何ですか"),
+    "thai": ("บทความนี้เกี่ยวกับ{}และอื่นๆ", "ประวัติของ{}คืออะไร"),
+    "lao": ("ບົດຄວາມນີ້ກ່ຽວກັບ{}ແລະອື່ນໆ", "{}ແມ່ນຫຍັງ"),
+    "khmer": ("អត្ថបទនេះអំពី{}និងផ្សេងទៀត", "តើ{}ជាអ្វី"),
+    "burmese": ("ဤဆောင်းပါးသည်{}အကြောင်းဖြစ်သည်", "{}ဆိုတာဘာလဲ"),
+}
+
+
+@pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC"), ("NFC", "NFC")])
+@pytest.mark.parametrize("language", TOPICS)
+def test_bm25_finds_the_topic_in_any_script_and_form(tmp_path, language, forms):
+    of_documents, of_queries = forms
+    document, query = FRAMES.get(language, ("a1 {} b2", "c3 {}"))
+    corpus = MemoryCorpus(
+        "many",
+        [
+            Document(str(number), "", unicodedata.normalize(of_documents, document.format(topic)))
+            for number, topic in enumerate(TOPICS[language])
+        ],
+        language,
+    )
+    arm = opened(ArmSpec("bm25"), tmp_path, corpus)
+    for number, topic in enumerate(TOPICS[language]):
+        asked = unicodedata.normalize(of_queries, query.format(topic))
+        (ranking,) = arm.rank([asked], 4)
+        assert ranking.doc_ids[0] == str(number)
+        assert arm.shares_terms(asked)
+
+
+def test_bm25_finds_one_chinese_character(tmp_path):
+    corpus = MemoryCorpus(
+        "tea", [Document("a", "", "绿茶叶"), Document("b", "", "地铁")], "chinese"
+    )
+    assert found(tmp_path, "茶", corpus) == ("a",)
+
+
+def test_bm25_says_whether_it_knows_a_term(tmp_path):
+    arm = opened(ArmSpec("bm25"), tmp_path)
+    assert arm.shares_terms("running dogs")
+    assert not arm.shares_terms("长城")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("([", "no regular expression"),
+        ("(a)(b)", "has 2 groups"),
+        (r"(\w+)", "has 1 group"),
+        (r"\w*", "matches the empty text"),
+        ("a{99999999999}", "no regular expression"),
+    ],
+)
+def test_bm25_refuses_a_pattern_that_gives_no_words(tmp_path, pattern, why):
+    with pytest.raises(SettingsError, match=why):
+        opened(ArmSpec("bm25", options={"token_pattern": pattern}), tmp_path)
+
+
+def test_bm25_takes_a_pattern_with_groups_that_capture_nothing(tmp_path):
+    assert found(tmp_path, "runs", token_pattern="(?:[a-z])+", stemmer=False) == ("b",)
 
 
 def test_bm25_takes_a_language_without_stemmer_unless_told_to_stem(tmp_path):
