@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from analysis.merging import merging_policies
@@ -26,11 +26,16 @@ class Collapse:
     """Of the same queries that the oracle over A sends there."""
 
 
-def collapses(shares: Sequence[RoutingShare], pipelines: Sequence[str]) -> list[Collapse]:
+def collapses(
+    shares: Sequence[RoutingShare],
+    pipelines: Sequence[str],
+    unasked: Collection[tuple[str, float]] = (),
+) -> list[Collapse]:
     """Return the collapsed policies among ``shares``, in their order.
 
     Baselines never count, nor do policies that merge: what they send to one arm depends on λ, and
-    what they answer on the documents that several arms found.
+    what they answer on the documents that several arms found. ``unasked``: policy and λ where a
+    policy isn't asked, and so doesn't choose.
     """
     merging = set(merging_policies(shares))
     overall = [one for one in shares if one.scope == MICRO and one.n]
@@ -38,6 +43,8 @@ def collapses(shares: Sequence[RoutingShare], pipelines: Sequence[str]) -> list[
     found = []
     for one in overall:
         if role_of(one.policy) != "routed" or one.lam not in oracle or one.policy in merging:
+            continue
+        if (one.policy, one.lam) in unasked:
             continue
         top = collapsed_arm(one.shares, oracle[one.lam])
         if top is not None:

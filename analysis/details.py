@@ -33,6 +33,8 @@ class BesideLabels:
 
     facts: QueryFacts = field(default_factory=QueryFacts)
     expected: Expected = field(default_factory=dict)
+    closed: frozenset[float] = frozenset()
+    """λ where the router isn't asked, and the best single arm answers."""
 
 
 @dataclass(frozen=True, slots=True)

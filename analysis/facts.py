@@ -78,7 +78,15 @@ def read_router_record(router_folder: Path) -> Mapping[str, Any]:
 
 def router_facts(record: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Facts of the router's own file: encoder, versions, hashes, settings."""
-    left_out = ("arms", "calibration", "competes", "expected", "policies", "training_metrics")
+    left_out = (
+        "arms",
+        "calibration",
+        "competes",
+        "expected",
+        "gates",
+        "policies",
+        "training_metrics",
+    )
     kept = {key: value for key, value in record.items() if key not in left_out}
     return tuple((f"router.{name}", fact) for name, fact in _flatten(kept, ""))
 

@@ -19,6 +19,7 @@ from analysis.facts import (
     router_facts,
 )
 from analysis.figures import write_figures
+from analysis.gates import closed_gates
 from analysis.latex import write_latex
 from analysis.losses import read_found_documents
 from analysis.markdown import write_markdown
@@ -84,7 +85,9 @@ def write_report(
         chosen,
         read_latency_samples(labels_folder, labels),
         latency_notes(labels.manifest, modelled_share(labels_folder)),
-        lambda router: BesideLabels(facts, expected_quality(record, router)),
+        lambda router: BesideLabels(
+            facts, expected_quality(record, router), closed_gates(record, router)
+        ),
     )
     provenance = Provenance(
         router_facts=router_facts(record),

@@ -64,6 +64,8 @@ class Results:
     """The test split again, failed queries counted; empty where nothing failed."""
     details: Details
     notes: tuple[str, ...]
+    closed: frozenset[float] = frozenset()
+    """λ where the router isn't asked, and the best single arm answers."""
 
 
 def compute_results(
@@ -119,6 +121,7 @@ def compute_results(
         worst_case=tuple(summarise(scored(test_rows, TEST, "worst"))[0]) if failed else (),
         details=looked_into,
         notes=(*notes, *dead, *decided.notes, *test.notes),
+        closed=known.closed,
     )
 
 

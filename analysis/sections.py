@@ -20,6 +20,7 @@ from analysis.detail_sections import detail_sections
 from analysis.facts import manifest_facts
 from analysis.figures import PARETO
 from analysis.frontier_tables import areas_table, points_table, significance_table
+from analysis.gates import gate_sentences
 from analysis.headline import arm_answers, headline
 from analysis.losses import FoundDocuments
 from analysis.merging import merging_note
@@ -155,8 +156,13 @@ def _main(results: Results) -> Section:
                 "failing.",
             )
         )
-    collapsed = collapse_sentences(collapses(results.test.shares, results.labels.pipelines))
-    return Section("All policies", collapsed, tables=tuple(tables))
+    test = results.test
+    gated = {(results.router, lam) for lam in results.lams if round(lam, 9) in results.closed}
+    told = (
+        *gate_sentences(results.closed, results.lams),
+        *collapse_sentences(collapses(test.shares, results.labels.pipelines, gated)),
+    )
+    return Section("All policies", told, tables=tuple(tables))
 
 
 def _significance(results: Results) -> Section:

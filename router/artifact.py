@@ -29,7 +29,7 @@ _WITHOUT_POLICY = 1
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.:@#+-]*")
 RECORD = "router.json"
 DECISIONS = "decisions.parquet"
-_OPTIONAL = ("calibration", "warnings")
+_OPTIONAL = ("calibration", "gates", "warnings")
 """Entries that older artifacts lack; written only where there is something to write."""
 _RECORDED_PACKAGES = (
     "learning-to-route",
@@ -86,6 +86,9 @@ class RouterRecord:
     library_versions: Mapping[str, str] = field(default_factory=dict)
     calibration: Mapping[str, Calibration] = field(default_factory=dict)
     """Policy → λ ↔ latency and quality, where calibrated; artifacts made before have no entry."""
+    gates: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    """λ → the default policy's gate: ``margin`` (None: closed), ``gain``, its standard ``error``, and
+    the validation ``queries``."""
     warnings: tuple[str, ...] = ()
     """What training found that whoever relies on the router should know."""
     policies: tuple[str, ...] = ()

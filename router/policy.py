@@ -102,6 +102,9 @@ class Decided:
     rankings: tuple[Ranking | None, ...] | None = None
     """(n,) the answer, where a plan merges: documents by the names they have in what was probed,
     by descending expected gain, then name. None where an arm answers."""
+    unasked: BoolArray | None = None
+    """(n,) True where the answer follows without running the policy's model, so that deciding costs
+    next to nothing and no query vector is made; None: nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +169,13 @@ class Policy(ABC):
         runs no others.
         """
         return self.probes
+
+    def asks_at(self, lam: float, dataset: str | None = None) -> bool:
+        """Whether deciding at ``lam`` for queries of ``dataset`` runs the policy's model.
+
+        Where it doesn't, there is nothing to embed and nothing to probe.
+        """
+        return True
 
     def means_of(self, plan: Plan) -> Means | None:
         """What a plan that merges comes to on held-out queries; None where that isn't known."""

@@ -231,7 +231,8 @@ class Router:
         if not queries:
             return [], Probing(), ()
         used = chooser.nearest_lam(wanted)
-        probes = chooser.probes_at(used, allowed)
+        asks = chooser.asks_at(used, dataset)
+        probes = chooser.probes_at(used, allowed) if asks else ()
         everything = len(allowed) == len(self.arms)
         competes = None if everything else self._mask(allowed)
         known = Known(
@@ -241,7 +242,7 @@ class Router:
         )
         probed = Probing()
         alone = bool(chooser.probes) and len(allowed) == 1  # whatever the probes would find
-        if (probes or depth) and not alone:  # arms run: they may take its query vectors
+        if asks and (probes or depth) and not alone:  # arms run: they may take its query vectors
             known = chooser.with_vectors(queries, used, known)
             if chooser.queries is not None and known.embeddings is not None:
                 vectors = chooser.queries.to_share(queries, known.embeddings, chooser.device)

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from arms.errors import SettingsError
-from arms.reward import FloatArray
 from router.policy import Policy
 from training.deciding import (
     PER_LAM,
@@ -20,8 +19,11 @@ from training.deciding import (
     already_known,
     cost_ms,
     reusable_ms,
+    typical_ms,
 )
 from training.fitting import Rows, Workshop
+from training.gating import mean_gain, with_gates
+from training.guarding import guarded
 from training.learners import LEARNERS, learners_of
 from training.own_rankings import own_quality, primary
 from training.plan_outcomes import plan_outcomes, plan_rewards
@@ -44,14 +46,19 @@ def check_default(settings: TrainingSettings) -> None:
 
 
 def choose_default(
-    shop: Workshop, learned: Mapping[str, Policy], validation: Rows, overheads: Overheads
+    shop: Workshop,
+    learned: Mapping[str, Policy],
+    train: Rows,
+    validation: Rows,
+    overheads: Overheads,
 ) -> str:
     """Return the name of the policy to be used by default, as the settings say.
 
-    ``auto``: of the policies that take any λ and look at the query alone, the one with the highest
-    reward on the validation queries, averaged over the settings' λ; the earlier learner where
-    equal. Overhead is charged by order of magnitude (see :func:`typical_ms`). Without such a
-    policy, or without validation queries, the heads per λ.
+    ``auto``: of the policies that take any λ and look at the query alone, the one whose gates
+    (:mod:`training.gating`) let in the most reward on the validation queries, averaged over the
+    settings' λ; where equal, and where there are no gates, the one with the highest reward, then
+    the earlier learner. Overhead is charged by order of magnitude (see :func:`typical_ms`). Without
+    such a policy, or without validation queries, the heads per λ.
 
     Raises:
         SettingsError: the settings name a policy that wasn't fitted.
@@ -67,9 +74,14 @@ def choose_default(
     candidates = [one.name for one in LEARNERS if one.may_be_default and one.name in learned]
     if not candidates or not len(validation):
         return PER_LAM if PER_LAM in learned else next(iter(learned))
+
+    def gained(name: str) -> float:
+        return mean_gain(shop, learned[name], overheads[name], train, validation)
+
     return max(
         candidates,
         key=lambda name: (
+            round(gained(name), 9),
             round(validation_reward(shop, learned[name], validation, overheads[name]), 9),
             -candidates.index(name),
         ),
@@ -103,15 +115,6 @@ def validation_warnings(
     ]
 
 
-def typical_ms(overhead_ms: FloatArray) -> float:
-    """The geometric middle of the power of ten that holds the median: 3.2 ms for 1 to 10 ms.
-
-    A choice that turned on the exact time would come out differently from run to run.
-    """
-    median = float(np.median(overhead_ms))
-    return 0.0 if median <= 0 else float(10.0 ** (np.floor(np.log10(median)) + 0.5))
-
-
 def validation_reward(shop: Workshop, policy: Policy, rows: Rows, costs: Costs) -> float:
     """Mean reward on ``rows`` over the settings' λ, the typical overhead charged."""
     table, every = shop.action.rows(rows), shop.every.rows(rows)
@@ -127,13 +130,32 @@ def validation_reward(shop: Workshop, policy: Policy, rows: Rows, costs: Costs) 
     return float(np.mean(found))
 
 
-def with_default(fitted: Fitted, name: str) -> Fitted:
-    """Call the policy ``name`` by the name of the default one, and put it first."""
-    renamed: dict[str, Policy] = {}
-    for own, policy in fitted.learned.items():
-        if own == name:
-            policy.name = ROUTER
-            renamed = {ROUTER: policy, **renamed}
-        else:
-            renamed[own] = policy
-    return replace(fitted, learned=renamed)
+def with_default(
+    shop: Workshop, fitted: Fitted, name: str, costs: Costs, train: Rows, validation: Rows
+) -> Fitted:
+    """Put the default policy first, as ``router``: guarded and gated as the settings ask.
+
+    Behind a gate the policy ``name`` keeps its own name beside it; otherwise it is renamed.
+
+    Args:
+        shop: what every fit shares.
+        fitted: on ``train``.
+        name: of the policy that :func:`choose_default` took.
+        costs: of that policy.
+        train: rows.
+        validation: rows.
+
+    Raises:
+        SettingsError: the settings ask for a guard, and the policy can't be guarded.
+    """
+    inner = fitted.learned.get(name)
+    if inner is None:  # in a fold: too dear to be fitted there
+        return fitted
+    if shop.settings.out_of_domain.enabled:
+        inner = guarded(shop, name, inner, train, validation)
+    router = with_gates(shop, ROUTER, inner, costs, train, validation)
+    if router is not inner:
+        return replace(fitted, learned={ROUTER: router, **fitted.learned})
+    router.name = ROUTER
+    others = {own: policy for own, policy in fitted.learned.items() if own != name}
+    return replace(fitted, learned={ROUTER: router, **others})

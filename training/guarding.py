@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from arms.errors import SettingsError
@@ -11,7 +9,6 @@ from arms.reward import normalised_latency
 from router.domain import Domain, distance_threshold, unit_rows
 from router.policies.guarded import GuardedPolicy
 from router.policy import Embeddings, Policy
-from training.deciding import ROUTER, Fitted
 from training.fitting import Rows, Workshop
 from training.table import RoutingTable
 
@@ -60,22 +57,22 @@ def domain_of(train: Embeddings, validation: Embeddings, false_alarm_rate: float
     return Domain(vectors, distance_threshold(distances, false_alarm_rate), false_alarm_rate)
 
 
-def with_guard(shop: Workshop, fitted: Fitted, train: Rows, validation: Rows) -> Fitted:
-    """Guard the default policy where the settings ask for it.
+def guarded(
+    shop: Workshop, name: str, policy: Policy, train: Rows, validation: Rows
+) -> GuardedPolicy:
+    """Guard ``policy``, as the settings ask for it.
 
     Raises:
         SettingsError: it can't be guarded.
     """
-    if not shop.settings.out_of_domain.enabled or ROUTER not in fitted.learned:
-        return fitted
-    guarded = guard(shop, ROUTER, fitted.learned[ROUTER], train, validation)
-    if guarded is None:
+    found = guard(shop, name, policy, train, validation)
+    if found is None:
         raise SettingsError(
             "training.out_of_domain needs a default router that reads query vectors, and "
             "validation queries for its threshold; set training.router to one of them (e.g. "
             "static_embedding, router_per_lam), or training.out_of_domain.enabled to false"
         )
-    return replace(fitted, learned={**fitted.learned, ROUTER: guarded})
+    return found
 
 
 def mean_outcomes(table: RoutingTable) -> tuple[np.ndarray, np.ndarray]:

@@ -27,12 +27,13 @@ from router.policy import Policy
 from router.query_encoder import QueryEncoder
 from training import fitting
 from training.cross_validation import FoldRows, fit_fold, rows_of_fold
-from training.deciding import ROUTER, Fitted, add_decisions, measured_overheads
+from training.deciding import ROUTER, Costs, Fitted, add_decisions, measured_overheads
 from training.decision_table import DecisionTable
 from training.default_policy import check_default, choose_default, with_default
 from training.embeddings import embed_queries
 from training.fitting import Workshop
 from training.folds import check_folds, fold_of_queries
+from training.gating import costs_of_default
 from training.guarding import domain_of, guard, query_vectors
 from training.learners import learners_of
 from training.lightning_run import check_trainer
@@ -175,9 +176,12 @@ def _reference(fits: _Fits) -> _Reference:
         return _Reference(content["default"], _by_cost(content["overhead_ms"]))
     fitted = fits.fit(rows)
     overheads = measured_overheads(shop, fitted.learned)
-    default = choose_default(shop, fitted.learned, rows.validation, overheads)
-    fitted = _with_guarded(shop, with_default(fitted, default), rows)
-    costs = {ROUTER if name == default else name: times for name, times in overheads.items()}
+    default = choose_default(shop, fitted.learned, rows.train, rows.validation, overheads)
+    fitted = _with_guarded(shop, fitted, default, rows)
+    fitted = with_default(shop, fitted, default, overheads[default], rows.train, rows.validation)
+    measured = measured_overheads(shop, {ROUTER: fitted.learned[ROUTER]})[ROUTER]
+    router = costs_of_default(fitted.learned[ROUTER], overheads[default], measured)
+    costs: dict[str, Costs] = {**overheads, ROUTER: router}
     if GUARDED in fitted.learned:
         costs |= measured_overheads(shop, {GUARDED: fitted.learned[GUARDED]})
     medians = {
@@ -213,28 +217,29 @@ def _decided(
     if path.is_file() and told.is_file():
         shop.task.advance(fits.steps)
         return read_decisions(path), json.loads(told.read_text(encoding="utf-8"))
-    fitted = _with_guarded(shop, with_default(fits.fit(rows), reference.default), rows)
     overheads = {
         name: {cost: np.full(len(folds), taken_ms) for cost, taken_ms in costs.items()}
         for name, costs in reference.overhead_ms.items()
     }
+    default, costs = reference.default, overheads[reference.default]
+    fitted = _with_guarded(shop, fits.fit(rows), default, rows)
+    fitted = with_default(shop, fitted, default, costs, rows.train, rows.validation)
     known = {name: one for name, one in fitted.learned.items() if name in overheads}
     decisions = DecisionTable()
     named = np.full(len(unseen), f"cv{fold}", dtype=object)
     add_decisions(decisions, shop, replace(fitted, learned=known), unseen, named, overheads)
     table = decisions.finish()
-    foreignness = _foreignness(shop, fitted.learned.get(ROUTER), rows, unseen)
+    asked = fitted.learned.get(default, fitted.learned[ROUTER])
+    foreignness = _foreignness(shop, asked, rows, unseen)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_decisions(table, path)
     write_json(told, foreignness)
     return read_decisions(path), foreignness
 
 
-def _with_guarded(shop: Workshop, fitted: Fitted, rows: FoldRows) -> Fitted:
-    """Add the guarded default beside the default."""
-    if ROUTER not in fitted.learned:
-        return fitted
-    guarded = guard(shop, GUARDED, fitted.learned[ROUTER], rows.train, rows.validation)
+def _with_guarded(shop: Workshop, fitted: Fitted, default: str, rows: FoldRows) -> Fitted:
+    """Add the policy ``default``, guarded and without gates."""
+    guarded = guard(shop, GUARDED, fitted.learned[default], rows.train, rows.validation)
     if guarded is None:
         return fitted
     return replace(fitted, learned={**fitted.learned, GUARDED: guarded})

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from arms.reward import check_lam
 from arms.settings import Settings
-from training.domain_settings import OutOfDomainSettings
+from training.domain_settings import GateSettings, OutOfDomainSettings
 from training.policy_settings import (
     ArabzadehSettings,
     BanditSettings,
@@ -194,6 +194,7 @@ class TrainingSettings(Settings):
     probing: ProbingSettings = ProbingSettings()
     cascade: CascadeSettings = CascadeSettings()
     merging: MergingSettings = MergingSettings()
+    gate: GateSettings = GateSettings()
     out_of_domain: OutOfDomainSettings = OutOfDomainSettings()
     trainer: TrainerSettings = TrainerSettings()
     wandb: WandbSettings = WandbSettings()

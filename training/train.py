@@ -13,6 +13,7 @@ from arms.progress import Progress, SilentProgress
 from oracle.labels import read_labels
 from router.artifact import DECISIONS, Expected, RouterRecord, write_router
 from router.decisions import write_decisions
+from router.policies.gated import described_gates
 from router.policies.static import StaticPolicy
 from router.query_encoder import QueryEncoder
 from router.realised import answering_columns
@@ -43,7 +44,7 @@ from training.default_policy import (
 from training.embeddings import embed_queries
 from training.fitting import Heads, Workshop
 from training.folds import check_folds, fold_of_queries
-from training.guarding import with_guard
+from training.gating import costs_of_default
 from training.held_out import expected_per_arm, held_out_metrics
 from training.labels_hash import labels_hash
 from training.latency_repeats import with_repeats
@@ -147,16 +148,14 @@ def _fit_fixed_split(shop: Workshop) -> _FixedSplit:
             )
     fitted = fit_policies(shop, heads, train, validation, splits != "test")
     overheads: dict[str, Costs] = dict(measured_overheads(shop, fitted.learned))
-    default = choose_default(shop, fitted.learned, validation, overheads)
-
-    def renamed(by_name: Mapping[str, Any]) -> dict[str, Any]:
-        return {ROUTER if name == default else name: one for name, one in by_name.items()}
-
-    overheads, fitted = renamed(overheads), with_default(fitted, default)
-    if settings.out_of_domain.enabled:
-        fitted = with_guard(shop, fitted, train, validation)
-        overheads |= measured_overheads(shop, {ROUTER: fitted.learned[ROUTER]})
-    return _FixedSplit(fitted, renamed(heads), default, overheads)
+    default = choose_default(shop, fitted.learned, train, validation, overheads)
+    fitted = with_default(shop, fitted, default, overheads[default], train, validation)
+    measured = measured_overheads(shop, {ROUTER: fitted.learned[ROUTER]})[ROUTER]
+    overheads[ROUTER] = costs_of_default(fitted.learned[ROUTER], overheads[default], measured)
+    if default not in fitted.learned:  # renamed, as there are no gates
+        heads = {ROUTER if name == default else name: one for name, one in heads.items()}
+        del overheads[default]
+    return _FixedSplit(fitted, heads, default, overheads)
 
 
 def _write(
@@ -191,6 +190,7 @@ def _write(
             name: float(np.median(cost_ms(learned[name], costs, 0.0)))
             for name, costs in overheads.items()
         },
+        gates=described_gates(learned[ROUTER]) if ROUTER in learned else {},
         warnings=(
             *validation_warnings(
                 shop.settings,
@@ -205,7 +205,9 @@ def _write(
             shop, learned[ROUTER], overheads[ROUTER], labels_hash(labels_folder)
         ),
     )
-    policies = [*learned.values(), best_static]
+    gated = ROUTER in learned and fixed.default in learned  # it lies inside the gated policy
+    kept = [one for name, one in learned.items() if not (gated and name == fixed.default)]
+    policies = [*kept, best_static]
     record = write_router(router_folder, record, policies, keep_decisions=False)
     write_decisions(decisions.finish(), router_folder / DECISIONS)
     return record
@@ -225,8 +227,8 @@ def _cross_validate(
         rows = rows_of_fold(shop, folds, fold)
         if rows is not None:
             unseen = np.flatnonzero(folds == fold)
-            fitted = with_default(fit_fold(shop, rows), default)
-            fitted = with_guard(shop, fitted, rows.train, rows.validation)
+            fitted, costs = fit_fold(shop, rows), overheads.get(default, overheads[ROUTER])
+            fitted = with_default(shop, fitted, default, costs, rows.train, rows.validation)
             add_decisions(decisions, shop, fitted, unseen, named[unseen], overheads)
 
 
@@ -240,7 +242,8 @@ def _metrics(
         for split in ("val", "test"):
             rows = shop.action.splits == split
             entry[split] = held_out_metrics(_rows(shop, split), one.rows(rows), lam)
-            if not fixed.fitted.learned[name].by_query and "collapsed" in entry[split]:
+            policy = fixed.fitted.learned[name]
+            if not (policy.by_query and policy.asks_at(lam)) and "collapsed" in entry[split]:
                 entry[split]["collapsed"] = False
         if name in fixed.head_metrics:
             entry["kept_epoch"] = dict(fixed.head_metrics[name].metrics[lam])

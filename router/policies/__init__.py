@@ -13,6 +13,7 @@ KINDS: dict[str, str] = {
     "static": "router.policies.static:StaticPolicy",
     "tfidf": "router.policies.tfidf:TfidfPolicy",
     "encoder": "router.policies.encoder:EncoderPolicy",
+    "gated": "router.policies.gated:GatedPolicy",
     "guarded": "router.policies.guarded:GuardedPolicy",
     "static_embedding": "router.policies.static_embedding:StaticEmbeddingPolicy",
     "onnx": "router.policies.onnx:OnnxPolicy",

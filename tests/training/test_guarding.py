@@ -42,6 +42,7 @@ def settings(tiny_bert, **options):
         overhead_queries=3,
         cross_validation_folds=2,
         out_of_domain=OutOfDomainSettings(enabled=True, false_alarm_rate=0.2),
+        gate={"enabled": False},
         **options,
     )
 

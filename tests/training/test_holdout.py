@@ -124,7 +124,7 @@ def test_only_the_policies_named_are_fitted(run, capsys):
     printed = capsys.readouterr().out
     policies = {row["policy"] for row in rows_of(run / "few" / "holdout" / "holdout.csv")}
     oracles = {"oracle over A", "oracle over P"}
-    assert policies == {"best static", "random, same mix", "router", *oracles}
+    assert policies == {"best static", "random, same mix", "router", "tfidf", *oracles}
     assert "changes the reward" not in printed  # TF-IDF reads no vectors: nothing to guard by
 
 

@@ -11,7 +11,8 @@ from router.artifact import read_router
 from router.decisions import read_decisions
 from router.router import Router
 from tests.training.synthetic import ARMS, write_labels
-from training.default_policy import typical_ms, validation_warnings
+from training.deciding import typical_ms
+from training.default_policy import validation_warnings
 from training.settings import FrozenSettings, LoraSettings, TrainingSettings
 from training.table import routing_table
 from training.train import train_routers
@@ -44,7 +45,10 @@ def trained(tmp_path_factory):
     root = tmp_path_factory.mktemp("trained")
     labels = write_labels(root / "labels", count=600, lacking={"beta": ("text_rerank",)}, failing=4)
     settings = TrainingSettings(
-        lams=LAMS, overhead_queries=5, policies=("router_conditioned", "tfidf")
+        lams=LAMS,
+        overhead_queries=5,
+        policies=("router_conditioned", "tfidf"),
+        gate={"enabled": False},  # on a busy machine deciding may cost more than it gains
     )
     record = train_routers(labels, None, root / "router", settings)
     return labels, root / "router", record
@@ -188,6 +192,7 @@ def small(tiny_bert, **changes):
         "overhead_queries": 1,
         "frozen": FrozenSettings(epochs=2),
         "policies": (),
+        "gate": {"enabled": False},
     }
     return TrainingSettings(**(given | changes))
 
