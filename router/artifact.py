@@ -87,8 +87,8 @@ class RouterRecord:
     calibration: Mapping[str, Calibration] = field(default_factory=dict)
     """Policy → λ ↔ latency and quality, where calibrated; artifacts made before have no entry."""
     gates: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    """λ → the default policy's gate: ``margin`` (None: closed), ``gain``, its standard ``error``, and
-    the validation ``queries``."""
+    """λ → the default policy's gate: ``margin`` (None: closed), ``gain``, its standard ``error``,
+    and the validation ``queries``."""
     warnings: tuple[str, ...] = ()
     """What training found that whoever relies on the router should know."""
     policies: tuple[str, ...] = ()
