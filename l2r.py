@@ -155,14 +155,14 @@ def read_run(path: Path) -> Any:
 
 def read_datasets(run: Any) -> list[Dataset]:
     """Read every dataset of the run; report the problems of all of them, and of arms, together."""
-    from arms.catalogue import kind_of
+    from arms.catalogue import spec_of
     from arms.corpora.reader import read_dataset
     from arms.errors import CorpusError, SettingsError
 
     datasets, problems = [], []
     for arm in run.arms:
         try:
-            kind_of(arm.arm)
+            spec_of(arm)
         except SettingsError as error:
             problems.append(str(error))
     for settings in run.corpus:

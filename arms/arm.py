@@ -42,6 +42,10 @@ class ArmKind:
     extra: str = ""
     """The extra of ``learning-to-route`` that installs them."""
     uses_encoder: bool = False
+    searches: bool = True
+    """Whether it looks something up when asked: a replayed run and ``none`` don't."""
+    fuses: bool = False
+    """Whether it merely fuses what other arms of the run find."""
     summary: str = ""
 
 
@@ -49,6 +53,7 @@ class ArmKind:
 class ArmSpec:
     """One arm of a run. Its identity is ``name@granularity#encoder``, short where that is plain.
 
+    An ``own_name`` is the identity in its place, so that a run may hold several arms of one kind.
     ``@document`` and the default encoder are left out: ``bm25``, ``text_dense@paragraph``,
     ``text_dense#thenlper/gte-small``. Arms over page pictures are called ``mm_…`` and have pages
     as their plain view, so ``@page`` is left out there: ``mm_dense``.
@@ -58,10 +63,13 @@ class ArmSpec:
     granularity: Granularity = "document"
     encoder: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    own_name: str | None = None
 
     @property
     def identity(self) -> str:
         """The arm's name in labels, routers and reports."""
+        if self.own_name is not None:
+            return self.own_name
         plain = "page" if self.name.startswith("mm_") else "document"
         view = "" if self.granularity == plain else f"@{self.granularity}"
         return self.name + view + (f"#{self.encoder}" if self.encoder else "")

@@ -89,7 +89,8 @@ KINDS: dict[str, ArmKind] = {
             "fusion",
             ("document",),
             "arms.pipelines.fusion",
-            summary="reciprocal-rank fusion of named arms",
+            fuses=True,
+            summary="fusion of any arms' rankings, by reciprocal ranks or by weighted scores",
         ),
         ArmKind(
             "run_file",
@@ -97,6 +98,7 @@ KINDS: dict[str, ArmKind] = {
             "external",
             ("document",),
             "arms.pipelines.run_file",
+            searches=False,
             summary="a TREC run that exists already, with stated latencies",
         ),
         ArmKind(
@@ -105,6 +107,7 @@ KINDS: dict[str, ArmKind] = {
             "none",
             ("document",),
             "arms.pipelines.none",
+            searches=False,
             summary="no retrieval; never a router's default action",
         ),
     )
@@ -130,6 +133,10 @@ def spec_of(settings: ArmSettings) -> ArmSpec:
     """Turn one arm's settings into its spec, checked against the catalogue.
 
     Where no granularity is given, it is the arm's first.
+
+    Raises:
+        SettingsError: the catalogue lacks the pipeline, or it lacks the granularity, or takes no
+            encoder; or the arm's own name is one that the catalogue has.
     """
     kind = kind_of(settings.arm)
     granularity = settings.granularity or kind.granularities[0]
@@ -140,7 +147,12 @@ def spec_of(settings: ArmSettings) -> ArmSpec:
         )
     if settings.encoder and not kind.uses_encoder:
         raise SettingsError(f"arm '{settings.arm}' takes no encoder, got '{settings.encoder}'")
-    return ArmSpec(settings.arm, granularity, settings.encoder, settings.options)
+    if settings.name in KINDS:
+        raise SettingsError(
+            f"an arm can't be named '{settings.name}', which the catalogue has; give it another "
+            "'name:', or none"
+        )
+    return ArmSpec(settings.arm, granularity, settings.encoder, settings.options, settings.name)
 
 
 def arm_class(name: str) -> type[Arm]:

@@ -169,6 +169,12 @@ class ArmSettings(Settings):
     """
 
     arm: str = Field(description="a name of the catalogue, e.g. bm25, text_dense")
+    name: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
+        description="what labels, routers and reports call it, so that a run may hold several arms "
+        "of one kind; default: arm@granularity#encoder, short where that is plain",
+    )
     granularity: Granularity | None = Field(
         default=None, description="default: document, or page for arms over page pictures"
     )

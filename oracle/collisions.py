@@ -45,8 +45,8 @@ def check_collisions(datasets: Sequence[Dataset], arms: Sequence[ArmSettings]) -
                 if differences:
                     problems[
                         f"{first} and {wish} need the same index folder, made from different "
-                        f"things: {'; '.join(differences)}. Give both the same ones, or put "
-                        "them in two runs with an 'output:' each"
+                        f"things: {'; '.join(differences)}. Give both the same ones, or "
+                        "one of them a 'name:'"
                     ] = None
     if problems:
         raise SettingsError("\n".join(problems))
@@ -63,7 +63,9 @@ def _differences(one: ArmSpec, other: ArmSpec, corpus: Corpus) -> list[str]:
     if one == other:
         return []
     if one.identity != other.identity:
-        return [f"the encoders' names {one.encoder!r} and {other.encoder!r}"]
+        if (one.own_name, other.own_name) == (None, None):
+            return [f"the encoders' names {one.encoder!r} and {other.encoder!r}"]
+        return [f"the arms' names {one.identity!r} and {other.identity!r}"]
     first, second = (arm_class(spec.name).source(spec, corpus).record() for spec in (one, other))
     found = []
     for item in fields(first):

@@ -30,7 +30,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from arms.arm import ArmSpec
+from arms.catalogue import spec_of
 from arms.errors import LabelsError
+from arms.settings import ArmSettings
 
 SCHEMA_VERSION = 1
 MANIFEST = "manifest.json"
@@ -133,6 +136,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             "install the release that wrote it, or rerun l2r oracle"
         )
     return manifest
+
+
+def labelled_arms(manifest: Mapping[str, Any]) -> dict[str, ArmSpec]:
+    """Return P's arms by identity, as the run that made the labels described them.
+
+    Empty where the labels were made elsewhere, which then say nothing of their arms but the names.
+    """
+    given = manifest.get("config", {}).get("arms", ())
+    specs = [spec_of(ArmSettings.model_validate(one)) for one in given]
+    return {spec.identity: spec for spec in specs}
 
 
 def read_columns(

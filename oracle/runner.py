@@ -191,8 +191,8 @@ def _check_arms(job: OracleJob) -> list[str]:
     identities = [spec_of(one).identity for one in job.arms]
     problems = [] if identities else ["there is no arm; name at least one under 'arms'"]
     problems += [
-        f"{identities.count(one)} arms are called '{one}'; an arm may stand in a run once, since "
-        "options aren't part of its name: keep one, or put the others in runs of their own"
+        f"{identities.count(one)} arms are called '{one}'; options aren't part of an arm's name: "
+        "keep one, or give the others a 'name:' each"
         for one in sorted(set(identities))
         if identities.count(one) > 1
     ]

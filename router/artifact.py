@@ -75,6 +75,8 @@ class RouterRecord:
     """Dataset → the arms of A that it has."""
     arm_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Arm → the options it was labelled with; an arm that is absent has its defaults."""
+    arm_encoders: Mapping[str, str] = field(default_factory=dict)
+    """Arm with a name of its own → the encoder it was labelled with; absent: its default."""
     overhead_ms: Mapping[str, float] = field(default_factory=dict)
     """Policy → median milliseconds of deciding one query, serial and warm."""
     training_metrics: Mapping[str, Any] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -86,9 +87,11 @@ class OpenArms:
 
         record = read_record(self._folder(dataset, identity))
         options = self._record.arm_options.get(identity, {})
-        _, _, encoder = identity.partition("#")
+        encoder = identity.partition("#")[2] or self._record.arm_encoders.get(identity)
         granularity = cast(Granularity, record.granularity)
-        spec = ArmSpec(record.name, granularity, encoder or None, dict(options))
+        spec = ArmSpec(record.name, granularity, encoder, dict(options))
+        if spec.identity != identity:
+            spec = replace(spec, own_name=identity)
         corpus = RecordedCorpus(dataset, self._language(dataset), record)
         return open_arm(spec, corpus, self._index_root / dataset)
 

@@ -153,7 +153,7 @@ def test_an_output_that_cannot_be_written_is_named(tmp_path):
     [
         ("corpus: []", "at least 1 item"),
         ("corpus: {path: my-corpus, name: ../../x}", "becomes a folder"),
-        ("corpus: my-corpus\narms: [bm25, bm25]", "may stand in a run once"),
+        ("corpus: my-corpus\narms: [bm25, bm25]", "give the others a 'name:' each"),
         ("corpus: my-corpus\narms: bm25", "arms: should be a list, e.g. [bm25], got 'bm25'"),
         (
             "corpus: my-corpus\narms: [bm25]\ntraining: {policies: probing}",

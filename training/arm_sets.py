@@ -14,7 +14,6 @@ from router.arm_sets import ArmSet, RankerT
 from router.policies.over_arm_sets import OverArmSets
 from router.policy import Known
 from training.fitting import Rows, Workshop
-from training.learners.probing import NOT_PROBES, pipeline_of
 from training.own_rankings import own_quality, primary
 from training.plan_outcomes import plan_outcomes
 from training.relevance_fit import cutoff, grades_known
@@ -31,7 +30,7 @@ def nested_sets(table: RoutingTable, arm_sets: int) -> tuple[tuple[str, ...], ..
     order = [
         column
         for column in np.argsort(latency_ms, kind="stable").tolist()
-        if pipeline_of(table.arms[column]) not in NOT_PROBES and table.competes[:, column].any()
+        if table.may_be_probe(table.arms[column]) and table.competes[:, column].any()
     ]
     taken = np.maximum(latency_ms[order], 1e-3)
     rises = np.argsort(-(taken[1:] / taken[:-1]), kind="stable")[: arm_sets - 1] + 1

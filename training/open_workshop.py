@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from arms.catalogue import spec_of
+from arms.catalogue import arm_class, kind_of
 from arms.progress import Task
-from arms.settings import ArmSettings
-from oracle.labels import Labels
+from oracle.labels import Labels, labelled_arms
 from router.query_encoder import QueryEncoder
 from training.fitting import Workshop
 from training.probed import RecordedRuns
@@ -66,17 +65,22 @@ def open_workshop(
 
 def arm_options(manifest: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return each arm's options as it was labelled, so that searching opens the same index."""
-    arms = [ArmSettings.model_validate(one) for one in manifest.get("config", {}).get("arms", ())]
-    return {spec_of(one).identity: one.options for one in arms}
+    return {arm: spec.options for arm, spec in labelled_arms(manifest).items()}
+
+
+def arm_encoders(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return the encoders of arms with names of their own, which don't tell them."""
+    return {
+        arm: spec.encoder
+        for arm, spec in labelled_arms(manifest).items()
+        if spec.own_name is not None and spec.encoder is not None
+    }
 
 
 def fused_arms(manifest: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Arm of the labels that fuses others → the arms it fuses."""
-    found = {}
-    for identity, options in arm_options(manifest).items():
-        parts = options.get("arms", ())
-        if parts and identity.split("@")[0].split("#")[0] == "fusion":
-            found[identity] = tuple(
-                spec_of(ArmSettings.model_validate(one)).identity for one in parts
-            )
-    return found
+    return {
+        arm: tuple(part.identity for part in arm_class(spec.name).parts(spec))
+        for arm, spec in labelled_arms(manifest).items()
+        if kind_of(spec.name).fuses
+    }

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from arms.catalogue import KINDS
 from arms.errors import LabelsError
 from arms.reward import BoolArray, FloatArray, normalised_latency, reward, total_latency
-from oracle.labels import Labels, TextArray
+from oracle.labels import Labels, TextArray, labelled_arms
 
 Texts = Mapping[tuple[str, str], str]
 """(dataset, query id) → query text, for labels that were published without it."""
@@ -41,6 +42,8 @@ class RoutingTable:
     """(Q, arms) True where the arm ranked a relevant result first; None where no measure tells."""
     first_measure: str | None = None
     """What told: ``RR@5 = 1``, say."""
+    pipelines: Mapping[str, str] = field(default_factory=dict)
+    """Arm → its pipeline's name in the catalogue, where the labels tell."""
     latency_repeats_ms: FloatArray | None = None
     """(repeats, Q, arms) samples of timed queries, NaN elsewhere; read by
     :func:`training.latency_repeats.with_repeats` where targets are smoothed over them."""
@@ -63,10 +66,25 @@ class RoutingTable:
             comparable=self.comparable[wanted],
             relevant_first=None if self.relevant_first is None else self.relevant_first[wanted],
             first_measure=self.first_measure,
+            pipelines=self.pipelines,
             latency_repeats_ms=None
             if self.latency_repeats_ms is None
             else self.latency_repeats_ms[:, wanted],
         )
+
+    def pipeline_of(self, arm: str) -> str:
+        """Return the name of an arm's pipeline: as told, else its own without view and encoder."""
+        return self.pipelines.get(arm) or arm.split("@")[0].split("#")[0]
+
+    def is_run(self, arm: str) -> bool:
+        """Whether it searches when asked; so does an arm that the catalogue doesn't know."""
+        kind = KINDS.get(self.pipeline_of(arm))
+        return kind is None or kind.searches
+
+    def may_be_probe(self, arm: str) -> bool:
+        """Whether it searches, and doesn't merely fuse what other arms find."""
+        kind = KINDS.get(self.pipeline_of(arm))
+        return self.is_run(arm) and not (kind and kind.fuses)
 
     def rewards(self, lam: float) -> FloatArray:
         """(Q, arms) Equation 1, latency normalised over this table's arms; NaN where masked."""
@@ -106,6 +124,7 @@ def routing_table(labels: Labels, arms: Sequence[str], texts: Texts | None = Non
         comparable=labels.comparable(arms) & competes.any(axis=1),
         relevant_first=None if relevant_first is None else relevant_first[:, columns] & competes,
         first_measure=first_measure,
+        pipelines={arm: spec.name for arm, spec in labelled_arms(labels.manifest).items()},
     )
 
 

@@ -50,7 +50,7 @@ from training.labels_hash import labels_hash
 from training.latency_repeats import with_repeats
 from training.learners import learners_of
 from training.lightning_run import check_trainer
-from training.open_workshop import arm_options, open_workshop
+from training.open_workshop import arm_encoders, arm_options, open_workshop
 from training.reused_encoding import shared_parts
 from training.settings import TrainingSettings
 from training.table import RoutingTable, Texts, check_trainable, routing_table
@@ -186,6 +186,7 @@ def _write(
         expected=_expected(shop, chosen, best_static),
         datasets=_arms_of_datasets(shop.action),
         arm_options=arm_options(manifest),
+        arm_encoders=arm_encoders(manifest),
         overhead_ms={
             name: float(np.median(cost_ms(learned[name], costs, 0.0)))
             for name, costs in overheads.items()

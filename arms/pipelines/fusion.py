@@ -1,4 +1,8 @@
-"""Reciprocal-rank fusion of named arms (Cormack, Clarke and Büttcher, SIGIR 2009)."""
+"""Fusion of any arms' rankings, by reciprocal ranks or by a weighted sum of normalised scores.
+
+Reciprocal ranks: Cormack, Clarke and Büttcher, SIGIR 2009. Weighted sums: see
+:mod:`arms.fused_scores`.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,31 @@ import copy
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from arms.arm import Arm, ArmSpec
-from arms.catalogue import build_arm, open_arm, spec_of
+from arms.catalogue import build_arm, kind_of, open_arm, spec_of
 from arms.clock import StageClock
 from arms.corpora.corpus import Corpus
 from arms.encoders.given_queries import QueryVectors
+from arms.fused_scores import Normalisation, linear_fusion
 from arms.indexes import folder
 from arms.progress import Progress
 from arms.records import Ranking
 from arms.settings import ArmSettings, Settings, parse_options
 
-_NOT_PARTS = ("fusion", "run_file", "none")
-
 
 class FusionOptions(Settings):
     """Options of ``fusion``."""
+
+    method: Literal["reciprocal_rank", "linear"] = Field(
+        default="reciprocal_rank",
+        description="reciprocal_rank: Σ 1 / (k_constant + rank) over the parts; linear: "
+        "Σ weight · normalised score, where a document that a part's list lacks gets the lowest "
+        "normalised score of that list",
+    )
 
     arms: tuple[ArmSettings, ...] = Field(
         default=(ArmSettings(arm="bm25"), ArmSettings(arm="text_dense")),
@@ -32,14 +42,22 @@ class FusionOptions(Settings):
         description="names, or arms with granularity, encoder and options. A part reads the index "
         "of the arm of the same identity, so its options must be the same there",
     )
-    k_constant: int = Field(default=60, ge=0, description="the formula's constant")
+    k_constant: int = Field(default=60, ge=0, description="of reciprocal ranks")
+    weights: tuple[float, ...] | None = Field(
+        default=None, description="of linear: one for each part, in order; default: equal ones"
+    )
+    normalisation: Normalisation = Field(
+        default="top_score",
+        description="of linear, within each list: top_score (score / top score), min_max, or z",
+    )
     depth: int = Field(default=100, ge=1, description="how many documents each part contributes")
 
     @field_validator("arms")
     @classmethod
     def _check_parts(cls, parts: tuple[ArmSettings, ...]) -> tuple[ArmSettings, ...]:
         for part in parts:
-            if part.arm in _NOT_PARTS:
+            kind = kind_of(part.arm)
+            if kind.fuses or not kind.searches:
                 raise ValueError(f"'{part.arm}' can't be fused; name arms that search")
             if part.only is not None:
                 raise ValueError(f"'only' belongs to the fusion itself, not to its '{part.arm}'")
@@ -48,6 +66,23 @@ class FusionOptions(Settings):
             raise ValueError(f"each part may stand once, got {', '.join(identities)}")
         return parts
 
+    @model_validator(mode="after")
+    def _check_weights(self) -> FusionOptions:
+        if self.weights is None:
+            return self
+        if self.method != "linear":
+            raise ValueError("'weights' belong to 'method: linear'; reciprocal ranks have none")
+        if len(self.weights) != len(self.arms):
+            raise ValueError(
+                f"expected one weight for each of the {len(self.arms)} arms, got "
+                f"{len(self.weights)}"
+            )
+        if min(self.weights) < 0 or max(self.weights) == 0:
+            raise ValueError(
+                f"expected weights of at least 0, one of them above, got {list(self.weights)}"
+            )
+        return self
+
     @property
     def parts(self) -> list[ArmSpec]:
         """The specs of the parts, in order."""
@@ -55,11 +90,29 @@ class FusionOptions(Settings):
 
     def recorded(self) -> dict[str, Any]:
         """Return what the fusion's record holds; the parts keep records of their own."""
+        parts = [{"identity": part.identity, "options": part.options} for part in self.parts]
+        recorded: dict[str, Any] = {"arms": parts, "depth": self.depth}
+        if self.method == "reciprocal_rank":
+            return {**recorded, "k_constant": self.k_constant}
+        weights = list(self.shares)
         return {
-            "arms": [{"identity": part.identity, "options": part.options} for part in self.parts],
-            "k_constant": self.k_constant,
-            "depth": self.depth,
+            **recorded,
+            "method": self.method,
+            "weights": weights,
+            "normalisation": self.normalisation,
         }
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The weights of a linear fusion, brought to a sum of 1."""
+        weights = self.weights or (1.0,) * len(self.arms)
+        return tuple(weight / sum(weights) for weight in weights)
+
+    def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
+        """Fuse one query's rankings, one of each part."""
+        if self.method == "linear":
+            return linear_fusion(rankings, self.shares, self.normalisation, k)
+        return reciprocal_rank_fusion(rankings, k, self.k_constant)
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: int, k_constant: int = 60) -> Ranking:
@@ -116,10 +169,7 @@ class PipelineArm(Arm):
         depth = max(k, self._options.depth)
         per_part = [part.rank_batch(queries, depth, clock) for part in self._parts]
         with clock.stage("rerank"):
-            return [
-                reciprocal_rank_fusion(rankings, k, self._options.k_constant)
-                for rankings in zip(*per_part, strict=True)
-            ]
+            return [self._options.fuse(rankings, k) for rankings in zip(*per_part, strict=True)]
 
     def with_query_vectors(self, given: QueryVectors) -> PipelineArm:
         """Give them to the parts (see :meth:`Arm.with_query_vectors`)."""

@@ -4,14 +4,17 @@ import json
 import unicodedata
 
 import pytest
+from pydantic import ValidationError
 
 from arms.arm import ArmSpec
-from arms.catalogue import build_arm, open_arm
+from arms.catalogue import build_arm, open_arm, spec_of
 from arms.clock import StageClock
 from arms.corpora.corpus import MemoryCorpus
 from arms.errors import ArmError, ArmIndexError, SettingsError
+from arms.fused_scores import linear_fusion
 from arms.pipelines.fusion import reciprocal_rank_fusion
 from arms.records import Document, Ranking
+from arms.settings import ArmSettings
 
 CORPUS = MemoryCorpus(
     "zoo",
@@ -180,6 +183,61 @@ def test_fusion_adds_up_its_parts_stages_and_memory(tmp_path):
         open_arm(ArmSpec("bm25", view), CORPUS, tmp_path).memory_bytes()
         for view in ("document", "paragraph")
     )
+
+
+def test_linear_fusion_sums_weighted_scores(tmp_path):
+    parts = ["bm25", {"arm": "bm25", "granularity": "paragraph"}]
+    options = {"arms": parts, "method": "linear", "weights": [3, 1], "normalisation": "min_max"}
+    arm = opened(ArmSpec("fusion", options=options), tmp_path)
+    found = [
+        open_arm(ArmSpec("bm25", view), CORPUS, tmp_path).rank(["red dog"], 100)[0]
+        for view in ("document", "paragraph")
+    ]
+    wanted = linear_fusion(found, (0.75, 0.25), "min_max", 3)
+    assert arm.rank(["red dog"], 3) == [wanted]
+    assert wanted.doc_ids
+    # the depth is what the parts contribute, not what is asked for
+    assert arm.rank(["red dog"], 1)[0].doc_ids == wanted.doc_ids[:1]
+
+
+def test_several_fusions_of_one_run_have_names(tmp_path):
+    options = {"arms": ["bm25", {"arm": "bm25", "granularity": "paragraph"}]}
+    plain = ArmSpec("fusion", options=options)
+    linear = spec_of(
+        ArmSettings(arm="fusion", name="weighted", options={**options, "method": "linear"})
+    )
+    assert (linear.identity, linear.folder_name, linear.name) == ("weighted",) * 2 + ("fusion",)
+    first, second = opened(plain, tmp_path), opened(linear, tmp_path)
+    assert first.rank(["red dog"], 3) != second.rank(["red dog"], 3)
+    assert {path.parent.name for path in tmp_path.glob("*/arm.json")} == {
+        *("bm25", "bm25@paragraph", "fusion", "weighted")
+    }
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "bm25@paragraph", "a>b", "ü"])
+def test_an_arms_own_name_is_one_plain_word(name):
+    with pytest.raises(ValidationError, match="name"):
+        ArmSettings(arm="bm25", name=name)
+
+
+def test_an_arms_own_name_is_none_of_the_catalogues():
+    with pytest.raises(SettingsError, match="can't be named 'text_late'"):
+        spec_of(ArmSettings(arm="bm25", name="text_late"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weights": [1, 1]}, "'weights' belong to 'method: linear'"),
+        ({"method": "linear", "weights": [1]}, "one weight for each of the 2 arms, got 1"),
+        ({"method": "linear", "weights": [1, -1]}, "weights of at least 0"),
+        ({"method": "linear", "weights": [0, 0]}, "one of them above"),
+        ({"method": "linear", "normalisation": "softmax"}, "normalisation"),
+    ],
+)
+def test_fusion_refuses_weights(tmp_path, options, message):
+    with pytest.raises(SettingsError, match=message):
+        build_arm(ArmSpec("fusion", options=options), CORPUS, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,8 @@ def test_one_arm_is_one_set():
 def test_what_fuses_others_or_was_never_run_is_in_no_set():
     arms = ("bm25", "fusion", "text_dense@paragraph")
     assert sets_of([1.0, 5.0, 9.0], 3, arms) == (("bm25",), ("bm25", "text_dense@paragraph"))
+    named = replace(make_table([[0.5, 0.5]], [[1.0, 5.0]]), pipelines={"a": "bm25", "b": "fusion"})
+    assert nested_sets(named, 3) == (("a",),)
     competes = [[True, False], [True, False]]
     assert sets_of([9.0, 1.0], 2, competes=competes) == (("a",),)
     assert sets_of([1.0], 2, ("fusion",)) == ()

@@ -288,3 +288,7 @@ def test_default_probes_by_hand():
     )
     assert cheap_arms(table, 0.03) == ("bm25", "bm25@paragraph")
     assert cheap_arms(table, 0.001) == ()
+    named = replace(table, pipelines={"bm25": "fusion", "fusion": "bm25", "text_late": "none"})
+    assert best_of_each_pipeline(named, 3) == ("text_dense#gte", "fusion")
+    assert "text_late" not in every_arm(named)
+    assert cheap_arms(named, 0.03) == ("bm25@paragraph",)

@@ -23,8 +23,6 @@ from training.settings import TrainingSettings
 from training.table import RoutingTable
 
 _LOG = logging.getLogger(__name__)
-_NEVER_RUN = ("none", "run_file")
-NOT_PROBES = ("fusion", *_NEVER_RUN)
 _MOST = 3
 
 
@@ -87,7 +85,7 @@ def every_arm(table: RoutingTable) -> tuple[str, ...]:
     return tuple(
         table.arms[column]
         for column in order
-        if pipeline_of(table.arms[column]) not in _NEVER_RUN and table.competes[:, column].any()
+        if table.is_run(table.arms[column]) and table.competes[:, column].any()
     )
 
 
@@ -100,9 +98,9 @@ def best_of_each_pipeline(table: RoutingTable, most: int) -> tuple[str, ...]:
     quality = np.where(table.competes, table.quality, 0.0).mean(axis=0)
     best: dict[str, int] = {}
     for column in np.argsort(-quality, kind="stable").tolist():
-        pipeline = pipeline_of(table.arms[column])
-        if pipeline not in NOT_PROBES and table.competes[:, column].any():
-            best.setdefault(pipeline, column)
+        arm = table.arms[column]
+        if table.may_be_probe(arm) and table.competes[:, column].any():
+            best.setdefault(table.pipeline_of(arm), column)
     latency_ms = table.mean_latency_ms()
     chosen = sorted(list(best.values())[:most], key=lambda column: (latency_ms[column], column))
     return tuple(table.arms[column] for column in chosen)
@@ -128,13 +126,8 @@ def cheap_arms(table: RoutingTable, share: float) -> tuple[str, ...]:
     return tuple(
         table.arms[column]
         for column in order
-        if latency_ms[column] <= limit and pipeline_of(table.arms[column]) not in NOT_PROBES
+        if latency_ms[column] <= limit and table.may_be_probe(table.arms[column])
     )
-
-
-def pipeline_of(arm: str) -> str:
-    """Return the arm's name without granularity and encoder."""
-    return arm.split("@")[0].split("#")[0]
 
 
 def _recorded(
