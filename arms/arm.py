@@ -142,6 +142,10 @@ class Arm(ABC):
         """
         return self
 
+    def query_backends(self) -> dict[str, str]:
+        """Return what runs the query encoders: arm or part of it → back end; default: none."""
+        return {}
+
     def stated_latency_ms(self, query: str) -> float | None:
         """Milliseconds that stand for this arm's latency on ``query``; None: measure it.
 

@@ -125,6 +125,11 @@ class DenseArm(Arm):
         twin._encoder = GivenQueries(self._encoder, given)
         return twin
 
+    def query_backends(self) -> dict[str, str]:
+        """See :meth:`Arm.query_backends`."""
+        told = self._encoder.query_backend
+        return {self.spec.identity: told} if told else {}
+
     def memory_bytes(self) -> int:
         """Return the bytes of the vectors and the unit table, mapped files included."""
         return self._index.size_bytes + self._table.size_bytes

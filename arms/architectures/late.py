@@ -166,6 +166,11 @@ class LateArm(Arm):
         with clock.stage("search"):
             return self._index.rank(vectors, self._parts.table, k)
 
+    def query_backends(self) -> dict[str, str]:
+        """See :meth:`Arm.query_backends`."""
+        told = self._parts.encoder.query_backend
+        return {self.spec.identity: told} if told else {}
+
     def memory_bytes(self) -> int:
         """Return the bytes of the index, the vectors and the unit table, mapped included."""
         return self._index.size_bytes + self._parts.size_bytes

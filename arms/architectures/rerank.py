@@ -21,6 +21,8 @@ from arms.catalogue import arm_class, build_arm, open_arm
 from arms.clock import StageClock
 from arms.corpora.corpus import Corpus
 from arms.encoders.given_queries import QueryVectors
+from arms.encoders.query_backend import Backend
+from arms.encoders.query_states import one_pass
 from arms.encoders.unit_encoder import FloatArray, UnitEncoder
 from arms.indexes import folder
 from arms.indexes.fold import UnitTable, top_documents
@@ -44,11 +46,16 @@ class RerankOptions(Settings):
         default_factory=dict, description="the same of the late-interaction arm"
     )
     batch_size: int = Field(default=32, ge=1, description="of query encoding for MaxSim")
+    backend: Backend | None = Field(
+        default=None, description="of both arms it reads, where their options name none"
+    )
 
     def part(self, role: str, name: str, spec: ArmSpec) -> ArmSpec:
         """Return the spec of the arm ``name`` that plays ``role``, dense or late."""
         options = dict(self.dense if role == "dense" else self.late)
         encoder = options.pop("encoder", None) or spec.encoder
+        if self.backend is not None:
+            options.setdefault("backend", self.backend)
         return ArmSpec(name, spec.granularity, encoder, options)
 
 
@@ -123,9 +130,10 @@ class RerankArm(Arm):
     def rank_batch(self, queries: Sequence[str], k: int, clock: StageClock) -> list[Ranking]:
         """Retrieve with the dense arm, encode the queries for MaxSim, score its documents."""
         depth = max(k, self._options.candidates)
-        found = self._dense.rank_batch(queries, depth, clock)
-        with clock.stage("encode"):
-            vectors = self._encoder.encode_queries(queries, self._options.batch_size)
+        with one_pass():
+            found = self._dense.rank_batch(queries, depth, clock)
+            with clock.stage("encode"):
+                vectors = self._encoder.encode_queries(queries, self._options.batch_size)
         with clock.stage("rerank"):
             units = [self._units(ranking.doc_ids) for ranking in found]
             scores = rescore(vectors, self._store, units)
@@ -145,6 +153,11 @@ class RerankArm(Arm):
         twin = copy.copy(self)
         twin._dense = self._dense.with_query_vectors(given)
         return twin
+
+    def query_backends(self) -> dict[str, str]:
+        """See :meth:`Arm.query_backends`."""
+        told, late = self._encoder.query_backend, self._parts(self.spec)[2]
+        return {**self._dense.query_backends(), **({late.identity: told} if told else {})}
 
     def memory_bytes(self) -> int:
         """Return the bytes of the dense arm, the token vectors and the unit table."""

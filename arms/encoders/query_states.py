@@ -4,6 +4,8 @@ Arms of a run often read one transformer: dense retrieval takes the mean of a qu
 late interaction the states themselves, reranking both. Inside :func:`sharing` each query goes
 through the transformer once, in batches of like length, and every arm makes its vectors from those
 states. Nothing is shared unless a caller asks for it, and none may while arms are timed.
+
+An arm that composes others shares states within one call, timed or not: see :func:`one_pass`.
 """
 
 from __future__ import annotations
@@ -195,6 +197,51 @@ def sharing(states: QueryStates) -> Iterator[None]:
 def shared_by_arms() -> QueryStates | None:
     """Return what arms share here; None outside :func:`sharing`."""
     return _shared.get()
+
+
+_passed: ContextVar[dict[Hashable, Features] | None] = ContextVar("one_pass", default=None)
+
+
+@contextmanager
+def one_pass() -> Iterator[None]:
+    """Let encoders that are asked inside the ``with`` block share the passes made in it.
+
+    Encoders of equal weights that make the same tokens of a query take its states from one pass,
+    which the first of them makes. What an inner block makes belongs to the outer one.
+    """
+    if _passed.get() is not None:
+        yield
+        return
+    token = _passed.set({})
+    try:
+        yield
+    finally:
+        _passed.reset(token)
+
+
+def passed_features(transformer: TransformerPass, features: Features) -> Features:
+    """Run a transformer on tokenised texts, or take what this :func:`one_pass` has of them."""
+    passed = _passed.get()
+    if passed is None:
+        return transformer.run(features)
+    key = _content(transformer, features)
+    if key not in passed:
+        passed[key] = transformer.run(dict(features))
+    return {**passed[key], **features}
+
+
+def _content(transformer: TransformerPass, features: Features) -> Hashable:
+    """Name the weights and the tokens. What stands at places that don't count is left out."""
+    ids, mask = features["input_ids"], features["attention_mask"]
+    if not transformer.keeps_padding:
+        ids = ids * mask
+    return (
+        transformer.weights,
+        transformer.keeps_padding,
+        tuple(ids.shape),
+        ids.numpy().tobytes(),
+        mask.numpy().tobytes(),
+    )
 
 
 def shared_features(transformer: TransformerPass, texts: Sequence[str]) -> Features | None:

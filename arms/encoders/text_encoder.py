@@ -15,8 +15,21 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from arms.encoders.chunks import length_sorted_batches
+from arms.encoders.query_backend import (
+    PROBES,
+    TORCH,
+    Backend,
+    QueryBackend,
+    StatesGraph,
+    choose_backend,
+)
 from arms.encoders.query_encoding import text_encoding
-from arms.encoders.query_states import Features, TransformerPass, shared_features
+from arms.encoders.query_states import (
+    Features,
+    TransformerPass,
+    passed_features,
+    shared_features,
+)
 from arms.encoders.resolve import ResolvedEncoder
 from arms.errors import SettingsError
 
@@ -87,6 +100,7 @@ class TextEncoder:
         # hold it at their root.
         place = "text" if text_encoding(encoder) is None else "root"
         self._weights = (place, encoder, dtype, str(self._encoder.device))
+        self._place, self._revision = place, encoder.revision
 
     @property
     def dimension(self) -> int:
@@ -97,8 +111,25 @@ class TextEncoder:
         """Return the text put before each text: the one given, else the encoder's own."""
         return (self._encoder.prompts.get(role) or "") if given is None else given
 
+    def backend(self, wanted: Backend, prompt: str = "") -> QueryBackend:
+        """Return what may run the transformer in :meth:`embed`, compared with PyTorch."""
+
+        def distance(graph: StatesGraph) -> float:
+            given = QueryBackend(graph)
+            alone = [self.embed([text], prompt, backend=given)[0] for text in PROBES]
+            rows = np.stack([np.stack(alone), self.embed(PROBES, prompt, backend=given)])
+            return float(np.linalg.norm(rows - self.embed(PROBES, prompt), axis=-1).max())
+
+        first = self._encoder[0]
+        return choose_backend(wanted, self._place, self._revision, first, distance)
+
     def embed(
-        self, texts: Sequence[str], prompt: str = "", batch_size: int = 32, few_shapes: bool = False
+        self,
+        texts: Sequence[str],
+        prompt: str = "",
+        batch_size: int = 32,
+        few_shapes: bool = False,
+        backend: QueryBackend = TORCH,
     ) -> NDArray[np.float32]:
         """Encode texts to (n, dimension) float32 vectors of length 1, in the order given.
 
@@ -110,6 +141,7 @@ class TextEncoder:
             few_shapes: pad to whole multiples of 8 tokens. On a processor torch keeps memory for
                 every shape of input it has met (over a gigabyte for a few hundred), so this is
                 what bounds memory while a corpus is encoded.
+            backend: what runs the transformer, from :meth:`backend`.
         """
         places: dict[str, list[int]] = {}
         for position, text in enumerate(texts):
@@ -118,31 +150,39 @@ class TextEncoder:
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         for batch in length_sorted_batches([len(text) for text in unique], batch_size):
             texts_of_batch = [unique[position] for position in batch]
-            encoded = self._embed_batch(texts_of_batch, prompt, 8 if few_shapes else 1)
+            multiple = 8 if few_shapes else 1
+            encoded = self._embed_batch(texts_of_batch, prompt, multiple, backend)
             for position, vector in zip(batch, encoded, strict=True):
                 vectors[places[unique[position]]] = vector
         return vectors
 
-    def _embed_batch(self, texts: list[str], prompt: str, multiple: int) -> NDArray[np.float32]:
+    def _embed_batch(
+        self, texts: list[str], prompt: str, multiple: int, backend: QueryBackend
+    ) -> NDArray[np.float32]:
         with torch.inference_mode():
-            features = shared_features(self._pass(prompt), texts)
-            modules = list(self._encoder)[0 if features is None else 1 :]
+            transformer = self._pass(prompt, backend)
+            features = shared_features(transformer, texts)
             if features is None:
                 features = self._tokenized([prompt + text for text in texts], multiple)
+                features = passed_features(transformer, features)
             features = self._on_device(features)
-            for module in modules:
+            for module in list(self._encoder)[1:]:
                 features = module(features)
             pooled = features["sentence_embedding"].float()
             return torch.nn.functional.normalize(pooled, dim=1).cpu().numpy()
 
-    def _pass(self, prompt: str) -> TransformerPass:
+    def _pass(self, prompt: str, backend: QueryBackend) -> TransformerPass:
         """The encoder's first part, whose states arms may share."""
         return TransformerPass(
-            self._weights,
+            (*self._weights, backend.name),
             ("text", prompt, self._limit),
             lambda texts: self._tokenized([prompt + text for text in texts]),
-            lambda features: self._encoder[0](self._on_device(features)),
+            lambda features: backend.run(features, self._torch_states),
         )
+
+    def _torch_states(self, features: Features) -> Features:
+        found: Features = self._encoder[0](self._on_device(features))
+        return found
 
     def _tokenized(self, texts: list[str], multiple: int = 1) -> Features:
         return {

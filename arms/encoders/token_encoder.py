@@ -25,7 +25,20 @@ from pylate.models import ColBERT, Dense
 from sentence_transformers.models import Transformer
 
 from arms.encoders.chunks import length_sorted_batches
-from arms.encoders.query_states import Features, TransformerPass, shared_features
+from arms.encoders.query_backend import (
+    PROBES,
+    TORCH,
+    Backend,
+    QueryBackend,
+    StatesGraph,
+    choose_backend,
+)
+from arms.encoders.query_states import (
+    Features,
+    TransformerPass,
+    passed_features,
+    shared_features,
+)
 from arms.encoders.resolve import ResolvedEncoder
 from arms.encoders.text_encoder import Dtype, on_device, pick_device, quiet_loading
 from arms.encoders.unit_encoder import Encoded, UnitEncoder
@@ -113,13 +126,8 @@ class TokenEncoder(UnitEncoder):
         self._skipped = torch.tensor(sorted(skipped), dtype=torch.long)
         self._tokenising = threading.Lock()
         place = "late" if self.is_checkpoint else "root"
-        self._pass = TransformerPass(
-            (place, encoder, dtype, str(self._model.device)),
-            ("late", settings),
-            lambda texts: self._tokenized(texts, True),
-            lambda features: self._model[0](on_device(features, self._model.device)),
-            keeps_padding=bool(self._model.do_query_expansion),
-        )
+        self._weights = (place, encoder, dtype, str(self._model.device))
+        self._place, self._revision, self._settings = place, encoder.revision, settings
 
     @property
     def dimension(self) -> int:
@@ -131,11 +139,29 @@ class TokenEncoder(UnitEncoder):
         """The PyLate model, for parity tests, benchmarks and training."""
         return self._model
 
+    def backend(self, wanted: Backend) -> QueryBackend:
+        """Return what may run the transformer for queries, compared with PyTorch."""
+
+        def distance(graph: StatesGraph) -> float:
+            given = QueryBackend(graph)
+            torch_vectors = self.encode_queries(PROBES)
+            alone = [self.encode_queries([text], backend=given)[0] for text in PROBES]
+            return max(
+                float(np.linalg.norm(got - wanted, axis=-1).max())
+                for found in (alone, self.encode_queries(PROBES, backend=given))
+                for got, wanted in zip(found, torch_vectors, strict=True)
+            )
+
+        return choose_backend(wanted, self._place, self._revision, self._model[0], distance)
+
     def encode_queries(
-        self, queries: Sequence[str], batch_size: int = 32
+        self, queries: Sequence[str], batch_size: int = 32, backend: QueryBackend = TORCH
     ) -> list[NDArray[np.float32]]:
-        """One (tokens, dimension) float32 array per query, in order; at least one token each."""
-        return self._encode(queries, True, batch_size)
+        """One (tokens, dimension) float32 array per query, in order; at least one token each.
+
+        ``backend`` runs the transformer; see :meth:`backend`.
+        """
+        return self._encode(queries, batch_size, self._pass(backend))
 
     def encode_units(self, units: Sequence[Unit], batch_size: int = 32) -> Encoded:
         """One (tokens, dimension) array per unit's text."""
@@ -145,29 +171,53 @@ class TokenEncoder(UnitEncoder):
         self, texts: Sequence[str], batch_size: int = 32
     ) -> list[NDArray[np.float32]]:
         """One (tokens, dimension) float32 array per text, in order; at least one token each."""
-        return self._encode(texts, False, batch_size)
+        return self._encode(texts, batch_size, None)
+
+    def _pass(self, backend: QueryBackend) -> TransformerPass:
+        """The encoder's first part as queries go through it, whose states arms may share."""
+        return TransformerPass(
+            (*self._weights, backend.name),
+            ("late", self._settings),
+            lambda texts: self._tokenized(texts, True),
+            lambda features: backend.run(features, self._torch_states),
+            keeps_padding=bool(self._model.do_query_expansion),
+        )
+
+    def _torch_states(self, features: Features) -> Features:
+        found: Features = self._model[0](on_device(features, self._model.device))
+        return found
 
     def _encode(
-        self, texts: Sequence[str], is_query: bool, batch_size: int
+        self, texts: Sequence[str], batch_size: int, queries: TransformerPass | None
     ) -> list[NDArray[np.float32]]:
-        """Encode equal texts once, so that they get equal vectors; batches have like lengths."""
+        """Encode equal texts once, so that they get equal vectors; batches have like lengths.
+
+        ``queries`` reads them where they are queries.
+        """
         unique = list(dict.fromkeys(texts))
         vectors: dict[str, NDArray[np.float32]] = {}
         for batch in length_sorted_batches([len(text) for text in unique], batch_size):
             batch_texts = [unique[position] for position in batch]
-            encoded = self._encode_batch(batch_texts, is_query)
+            encoded = self._encode_batch(batch_texts, queries)
             vectors.update(zip(batch_texts, encoded, strict=True))
         return [vectors[text] for text in texts]
 
-    def _encode_batch(self, texts: list[str], is_query: bool) -> list[NDArray[np.float32]]:
+    def _encode_batch(
+        self, texts: list[str], queries: TransformerPass | None
+    ) -> list[NDArray[np.float32]]:
+        is_query = queries is not None
         with torch.inference_mode():
-            features = shared_features(self._pass, texts) if is_query else None
-            modules = list(self._model)[0 if features is None else 1 :]
+            features = shared_features(queries, texts) if queries is not None else None
+            passed = features is not None
             if features is None:
                 features = self._tokenized(texts, is_query)
             kept = self._kept(features["input_ids"], features["attention_mask"].bool(), is_query)
+            if queries is None:
+                features = self._torch_states(features)
+            elif not passed:
+                features = passed_features(queries, features)
             features = on_device(features, self._model.device)
-            for module in modules:
+            for module in list(self._model)[1:]:
                 features = module(features)
             flat = features["token_embeddings"].float()[kept.to(self._model.device)]
             flat = torch.nn.functional.normalize(flat, dim=-1).cpu()

@@ -37,6 +37,8 @@ class UnitEncoder(ABC):
 
     query_encoding: QueryEncoding | None = None
     """How it makes a query's vector, where one that was made elsewhere may stand in for it."""
+    query_backend: str = ""
+    """What runs its transformer for queries, and why where that isn't what was asked for."""
     chunk_units: int = 512
     """How many units are encoded between two points from which a killed build continues."""
 

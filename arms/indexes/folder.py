@@ -11,7 +11,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -71,13 +71,25 @@ class Source:
             identity=self.spec.identity,
             name=self.spec.name,
             granularity=self.spec.granularity,
-            options=json.loads(json.dumps(dict(given))),
+            options=_without(_STEERING, json.loads(json.dumps(dict(given)))),
             encoder_id=self.encoder.encoder_id if self.encoder else None,
             encoder_revision=self.encoder.revision if self.encoder else None,
             encoder_dtype=self.dtype,
             corpus_fingerprint=self.corpus.fingerprint,
             n_documents=len(self.corpus),
         )
+
+
+_STEERING = ("backend",)
+"""Options of arms and of their parts that change no index and no ranking."""
+
+
+def _without(names: Sequence[str], content: Any) -> Any:
+    """Leave out these keys of nested JSON content."""
+    if isinstance(content, dict):
+        kept = {key: value for key, value in content.items() if key not in names}
+        return {key: _without(names, value) for key, value in kept.items()}
+    return [_without(names, one) for one in content] if isinstance(content, list) else content
 
 
 _SOURCE_FIELDS = (

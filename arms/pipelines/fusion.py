@@ -19,6 +19,7 @@ from arms.catalogue import build_arm, kind_of, open_arm, spec_of
 from arms.clock import StageClock
 from arms.corpora.corpus import Corpus
 from arms.encoders.given_queries import QueryVectors
+from arms.encoders.query_states import one_pass
 from arms.fused_scores import Normalisation, linear_fusion
 from arms.indexes import folder
 from arms.progress import Progress
@@ -129,7 +130,10 @@ def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: int, k_constant: int 
 
 
 class PipelineArm(Arm):
-    """Runs its parts one after another and fuses their rankings; their stage times add up."""
+    """Runs its parts one after another and fuses their rankings; their stage times add up.
+
+    Parts whose encoders share weights and tokens take a query's states from one pass.
+    """
 
     def __init__(self, spec: ArmSpec, options: FusionOptions, parts: Sequence[Arm]) -> None:
         self.spec = spec
@@ -167,7 +171,8 @@ class PipelineArm(Arm):
     def rank_batch(self, queries: Sequence[str], k: int, clock: StageClock) -> list[Ranking]:
         """Rank with every part, to the depth or ``k`` where that is more, and fuse."""
         depth = max(k, self._options.depth)
-        per_part = [part.rank_batch(queries, depth, clock) for part in self._parts]
+        with one_pass():
+            per_part = [part.rank_batch(queries, depth, clock) for part in self._parts]
         with clock.stage("rerank"):
             return [self._options.fuse(rankings, k) for rankings in zip(*per_part, strict=True)]
 
@@ -176,6 +181,10 @@ class PipelineArm(Arm):
         twin = copy.copy(self)
         twin._parts = [part.with_query_vectors(given) for part in self._parts]
         return twin
+
+    def query_backends(self) -> dict[str, str]:
+        """Return those of its parts (see :meth:`Arm.query_backends`)."""
+        return {name: told for part in self._parts for name, told in part.query_backends().items()}
 
     def memory_bytes(self) -> int:
         """Return the bytes that the parts hold."""

@@ -9,6 +9,7 @@ from pydantic import Field
 from arms.architectures.dense import DenseArm, DenseSettings
 from arms.arm import ArmSpec
 from arms.corpora.corpus import Corpus
+from arms.encoders.query_backend import BACKEND_HELP, TORCH, Backend, QueryBackend
 from arms.encoders.query_encoding import QueryEncoding, text_encoding
 from arms.encoders.resolve import resolve
 from arms.encoders.text_encoder import Dtype, TextEncoder, load_text_encoder
@@ -28,6 +29,7 @@ class DenseOptions(DenseSettings):
     max_tokens: int | None = Field(default=None, ge=4, description="default: the encoder's limit")
     query_prompt: str | None = Field(default=None, description="default: the encoder's own")
     document_prompt: str | None = Field(default=None, description="default: the encoder's own")
+    backend: Backend = Field(default="auto", description=BACKEND_HELP)
 
     def source(self, spec: ArmSpec, corpus: Corpus) -> folder.Source:
         """See :meth:`DenseSettings.source`."""
@@ -43,11 +45,13 @@ class DenseOptions(DenseSettings):
         dtype: Dtype = "float32" if for_queries else self.dtype
         resolved = resolve(spec.encoder)
         encoder = load_text_encoder(resolved, dtype, self.device, self.max_tokens)
+        query_prompt = encoder.prompt("query", self.query_prompt)
         return TextUnits(
             encoder,
-            query_prompt=encoder.prompt("query", self.query_prompt),
+            query_prompt=query_prompt,
             document_prompt=encoder.prompt("document", self.document_prompt),
             query_encoding=text_encoding(resolved, self.max_tokens, self.query_prompt),
+            backend=encoder.backend(self.backend, query_prompt) if for_queries else TORCH,
         )
 
 
@@ -60,9 +64,11 @@ class TextUnits(UnitEncoder):
         query_prompt: str = "",
         document_prompt: str = "",
         query_encoding: QueryEncoding | None = None,
+        backend: QueryBackend = TORCH,
     ) -> None:
         self._encoder, self.query_encoding = encoder, query_encoding
         self._query_prompt, self._document_prompt = query_prompt, document_prompt
+        self._backend, self.query_backend = backend, backend.told
 
     @property
     def dimension(self) -> int:
@@ -78,7 +84,10 @@ class TextUnits(UnitEncoder):
 
     def encode_queries(self, queries: Sequence[str], batch_size: int = 32) -> list[FloatArray]:
         """One vector per query."""
-        return list(self._encoder.embed(queries, self._query_prompt, batch_size)[:, None])
+        vectors = self._encoder.embed(
+            queries, self._query_prompt, batch_size, backend=self._backend
+        )
+        return list(vectors[:, None])
 
 
 class PipelineArm(DenseArm):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import Field
 
 from arms.architectures.late import LateArm, LateSettings
 from arms.arm import ArmSpec
 from arms.corpora.corpus import Corpus
+from arms.encoders.query_backend import BACKEND_HELP, TORCH, Backend, QueryBackend
 from arms.encoders.resolve import resolve
 from arms.encoders.text_encoder import Dtype
-from arms.encoders.token_encoder import TokenSettings, load_token_encoder
-from arms.encoders.unit_encoder import UnitEncoder
+from arms.encoders.token_encoder import TokenEncoder, TokenSettings, load_token_encoder
+from arms.encoders.unit_encoder import Encoded, FloatArray, UnitEncoder
 from arms.indexes import folder
+from arms.records import Unit
 
 
 class LateOptions(LateSettings):
@@ -23,6 +27,7 @@ class LateOptions(LateSettings):
         description="of the document encoder; bfloat16 is about twice as fast where the processor "
         "has it. Queries are always encoded in float32",
     )
+    backend: Backend = Field(default="auto", description=BACKEND_HELP)
 
     def source(self, spec: ArmSpec, corpus: Corpus) -> folder.Source:
         """See :meth:`LateSettings.source`."""
@@ -32,7 +37,29 @@ class LateOptions(LateSettings):
     def load_encoder(self, spec: ArmSpec, *, for_queries: bool) -> UnitEncoder:
         """See :meth:`LateSettings.load_encoder`."""
         dtype: Dtype = "float32" if for_queries else self.dtype
-        return load_token_encoder(resolve(spec.encoder), self.tokens, dtype, self.device)
+        encoder = load_token_encoder(resolve(spec.encoder), self.tokens, dtype, self.device)
+        return TokenUnits(encoder, encoder.backend(self.backend) if for_queries else TORCH)
+
+
+class TokenUnits(UnitEncoder):
+    """One vector per token of a text; ``backend`` runs the transformer for queries."""
+
+    def __init__(self, encoder: TokenEncoder, backend: QueryBackend = TORCH) -> None:
+        self._encoder = encoder
+        self._backend, self.query_backend = backend, backend.told
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return self._encoder.dimension
+
+    def encode_units(self, units: Sequence[Unit], batch_size: int = 32) -> Encoded:
+        """One (tokens, dimension) array per unit's text."""
+        return self._encoder.encode_units(units, batch_size)
+
+    def encode_queries(self, queries: Sequence[str], batch_size: int = 32) -> list[FloatArray]:
+        """One (tokens, dimension) array per query."""
+        return self._encoder.encode_queries(queries, batch_size, self._backend)
 
 
 class PipelineArm(LateArm):
