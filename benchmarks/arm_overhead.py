@@ -1,7 +1,7 @@
 """How much an arm costs over the bare library it stands on, as the ratio of median times.
 
-Batches of all queries, k = 10, the same settings on both sides, one process, the two sides taken in
-turns. Run from the repository's root, on a quiet machine:
+Batches of all queries, k = 10, the same settings on both sides, PyTorch too, one process, the two
+sides taken in turns. Run from the repository's root, on a quiet machine:
 
     python -m benchmarks.arm_overhead [--arms bm25 text_dense text_late] [--rounds 15]
 """
@@ -87,7 +87,7 @@ def measure_text_dense(dataset: Dataset, index_root: Path, rounds: int) -> dict[
     from arms.encoders.text_encoder import quiet_loading
 
     queries = [query.text for query in dataset.queries]
-    spec = ArmSpec("text_dense", options={"dtype": "bfloat16", "device": "cpu"})
+    spec = ArmSpec("text_dense", options={"dtype": "bfloat16", "device": "cpu", "backend": "torch"})
     arm = opened(spec, dataset, index_root)
     vectors = np.load(index_root / spec.folder_name / "vectors.npy")
     index = faiss.IndexFlatIP(vectors.shape[1])

@@ -30,7 +30,10 @@ def measure_text_late(
     """
     from pylate import rank
 
-    specs = ArmSpec("text_late"), ArmSpec("text_rerank", options={"candidates": CANDIDATES})
+    specs = (
+        ArmSpec("text_late", options={"backend": "torch"}),
+        ArmSpec("text_rerank", options={"candidates": CANDIDATES, "backend": "torch"}),
+    )
     for spec in specs:
         build_arm(spec, corpus, index_root)
     late, rerank = (open_arm(spec, corpus, index_root) for spec in specs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -15,7 +15,7 @@ from arms.atomic import write_json
 from arms.catalogue import kind_of
 from arms.progress import Progress, SilentProgress
 from oracle.best_arm import best_arms
-from oracle.collect import TIMES, Collected, collect, made_on, memory_bytes
+from oracle.collect import TIMES, Collected, collect, made_on, memory_bytes, query_backends
 from oracle.hardware import hardware, library_versions, source_commit
 from oracle.labels import MANIFEST, SCHEMA_VERSION, Labels
 from oracle.page_facts import page_kind, visual_densities
@@ -248,15 +248,13 @@ def _manifest(
         "latency_measured_on": measured,
         "library_versions": library_versions(),
         "commit": source_commit(),
-        "datasets": {
-            one.dataset.name: _dataset_entry(job, one, memory_bytes(job, units, one.dataset.name))
-            for one in found
-        },
+        "datasets": {one.dataset.name: _dataset_entry(job, one, units) for one in found},
     }
 
 
-def _dataset_entry(job: OracleJob, found: Collected, held: Mapping[str, int]) -> dict[str, Any]:
+def _dataset_entry(job: OracleJob, found: Collected, units: Sequence[Unit]) -> dict[str, Any]:
     name = found.dataset.name
+    held, backends = memory_bytes(job, units, name), query_backends(job, units, name)
     arms: dict[str, Any] = {}
     for place, arm in enumerate(found.pipelines):
         record = job.index_record(name, arm) or {}
@@ -265,6 +263,7 @@ def _dataset_entry(job: OracleJob, found: Collected, held: Mapping[str, int]) ->
             "latency_stated": found.stated.get(arm, 0),
             "latency_modelled": int(found.modelled[:, place].sum()),
             "index": {**record, "memory_bytes": held.get(arm)} if record else record,
+            "query_backends": backends.get(arm, {}),
             "index_source": digest_of(index_source(job, name, arm)),
         }
     return {

@@ -18,7 +18,13 @@ from arms.records import Ranking
 from oracle.latency_model import predict_latency_ms
 from oracle.plan import OracleJob, Unit
 from oracle.quality import query_quality
-from oracle.tables import LATENCY_UNIT_SCHEMA, MEMORY_BYTES, RANK_UNIT_SCHEMA, damage_of
+from oracle.tables import (
+    LATENCY_UNIT_SCHEMA,
+    MEMORY_BYTES,
+    QUERY_BACKENDS,
+    RANK_UNIT_SCHEMA,
+    damage_of,
+)
 
 FloatArray = NDArray[np.float64]
 TIMES = ("latency_ms", "latency_iqr_ms", "encode_ms", "search_ms", "rerank_ms")
@@ -99,6 +105,24 @@ def memory_bytes(job: OracleJob, units: Sequence[Unit], dataset: str) -> dict[st
         if unit.kind == "latency" and unit.dataset == dataset:
             held |= json.loads(_noted(job, unit, MEMORY_BYTES))
     return held
+
+
+def query_backends(
+    job: OracleJob, units: Sequence[Unit], dataset: str
+) -> dict[str, dict[str, list[str]]]:
+    """Return what ran the query encoders while arms were timed, where noted.
+
+    Arm → itself or a part of it → the back ends; more than one where the work was continued on
+    another machine.
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    for unit in units:
+        if unit.kind == "latency" and unit.dataset == dataset:
+            for arm, told in json.loads(_noted(job, unit, QUERY_BACKENDS)).items():
+                for part, name in told.items():
+                    names = found.setdefault(arm, {}).setdefault(part, [])
+                    names += [] if name in names else [name]
+    return found
 
 
 def _noted(job: OracleJob, unit: Unit, key: str) -> str:

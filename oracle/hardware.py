@@ -21,6 +21,8 @@ _LIBRARIES = (
     "ir-measures",
     "learning-to-route",
     "numpy",
+    "onnxruntime",
+    "openvino",
     "pyarrow",
     "pylate",
     "sentence-transformers",

@@ -72,8 +72,9 @@ RANK_UNIT_SCHEMA = pa.schema(
         ("scores", pa.list_(pa.float64())),
     ]
 )
-MEMORY_BYTES = "memory_bytes"
-"""Metadata of a latency unit: JSON, arm → bytes that its opened index holds in memory."""
+MEMORY_BYTES, QUERY_BACKENDS = "memory_bytes", "query_backends"
+"""Metadata of a latency unit, JSON: arm → bytes that its opened index holds in memory, and arm →
+itself or a part of it → what runs its query encoder."""
 
 LATENCY_UNIT_SCHEMA = pa.schema(
     [

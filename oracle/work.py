@@ -15,7 +15,13 @@ from oracle.hardware import fixed_threads, hardware, resolve_threads
 from oracle.latency import STAGES, Timing, time_queries, warm_up
 from oracle.outcome import Outcome, rank_queries
 from oracle.plan import OracleJob, Unit
-from oracle.tables import LATENCY_UNIT_SCHEMA, MEMORY_BYTES, RANK_UNIT_SCHEMA, write_table
+from oracle.tables import (
+    LATENCY_UNIT_SCHEMA,
+    MEMORY_BYTES,
+    QUERY_BACKENDS,
+    RANK_UNIT_SCHEMA,
+    write_table,
+)
 
 Advance = Callable[[int], None]
 
@@ -130,7 +136,9 @@ def _run_latency(
         )
     made_on = json.dumps({**hardware(), "threads": threads}, sort_keys=True)
     held = json.dumps({name: arm.memory_bytes() for name, arm in arms.items()}, sort_keys=True)
-    schema = LATENCY_UNIT_SCHEMA.with_metadata({"made_on": made_on, MEMORY_BYTES: held})
+    backends = json.dumps({name: arm.query_backends() for name, arm in arms.items()})
+    noted = {"made_on": made_on, MEMORY_BYTES: held, QUERY_BACKENDS: backends}
+    schema = LATENCY_UNIT_SCHEMA.with_metadata(noted)
     write_table(path, _latency_table(timings), schema)
 
 

@@ -11,11 +11,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from arms.encoders.onnx_graph import INPUT_IDS, MASK, open_session
 from arms.errors import MissingExtraError, RouterError
 from router.text_views import encodable
 
-INPUT_IDS, MASK, VECTOR = "input_ids", "attention_mask", "vector"
-"""Names of the graph's inputs, (n, t) int64, and of its output, (n, d) float32."""
+VECTOR = "vector"
+"""Name of the graph's output, (n, d) float32."""
 _BATCH_TOKENS = 2048
 
 
@@ -118,16 +119,9 @@ class OnnxEncoder:
 
 def _session(graph: Path, threads: int) -> Any:
     try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingExtraError("onnxruntime", "onnx") from error
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 3
-    # Threads that wait by spinning slow down everything else on a small machine.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    try:
-        return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+        return open_session(graph, threads)
+    except MissingExtraError:
+        raise
     except Exception as error:  # ONNX Runtime's errors share no class of their own
         raise RouterError(
             f"{graph} can't be run ({error}); copy the whole router folder, or export it again"

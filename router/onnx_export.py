@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import logging
 import tempfile
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arms.encoders.onnx_graph import quiet_export, write_graph
 from arms.errors import MissingExtraError, RouterError
 from router.artifact import add_policy, check_addable, policy_folder, read_router
 from router.frozen_queries import ELSEWHERE, ENCODER_KEYS, same_encoder
-from router.onnx_encoder import INPUT_IDS, MASK, VECTOR, OnnxEncoder, OnnxSettings
+from router.onnx_encoder import VECTOR, OnnxEncoder, OnnxSettings
 from router.policies import load_policy
 from router.policies.files import POLICY, lam_folder_name
 from router.policies.onnx import OnnxPolicy
@@ -110,7 +108,7 @@ def _exported(
         )
         graph = work / ("encoder" if lam is None else lam_folder_name(lam)) / "encoder.onnx"
         graph.parent.mkdir()
-        write_graph(encoder, graph)
+        export_pooled(encoder, graph)
         encoders[lam] = OnnxEncoder(graph, tokenizer, settings)
         if int8:
             quantised = graph.with_name("int8.onnx")
@@ -178,14 +176,10 @@ def _query_encoders(
         yield lam, base.with_adapter(folder / lam_folder_name(lam) / "adapter")
 
 
-def write_graph(encoder: QueryEncoder, path: Path) -> None:
+def export_pooled(encoder: QueryEncoder, path: Path) -> None:
     """Write the encoder with mean pooling as a graph for any number of queries and tokens."""
     import torch
 
-    try:
-        import onnxscript  # noqa: F401 - torch's exporter needs it
-    except ImportError as error:
-        raise MissingExtraError("onnxscript", "onnx-export") from error
     from router.pooling import accepts_positions, mean_pool, parameters_of, position_ids
 
     class Pooled(torch.nn.Module):
@@ -204,37 +198,7 @@ def write_graph(encoder: QueryEncoder, path: Path) -> None:
             hidden = self.model(input_ids=input_ids, attention_mask=attention_mask, **given)
             return mean_pool(hidden.last_hidden_state, attention_mask)
 
-    ids = torch.full((2, 7), encoder.tokens.pad_id, dtype=torch.int64)
-    sizes = {0: torch.export.Dim("queries"), 1: torch.export.Dim("tokens")}
-    with _quiet(), _eager_attention(encoder.model):
-        torch.onnx.export(
-            Pooled(encoder.model).eval(),
-            (ids, torch.ones_like(ids)),
-            str(path),
-            dynamo=True,
-            input_names=[INPUT_IDS, MASK],
-            output_names=[VECTOR],
-            dynamic_shapes={INPUT_IDS: sizes, MASK: sizes},
-            external_data=False,
-            verbose=False,
-        )
-
-
-@contextmanager
-def _eager_attention(model: Any) -> Iterator[None]:
-    """Let attention be written out plainly: as fused attention it exports as a third more nodes.
-
-    ONNX Runtime fuses the plain form itself; a query of MiniLM takes 3 to 5 % less on one thread.
-    """
-    before = getattr(model.config, "_attn_implementation", None)
-    if before is None or not hasattr(model, "set_attn_implementation"):
-        yield
-        return
-    model.set_attn_implementation("eager")
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(before)
+    write_graph(Pooled(encoder.model), encoder.model, path, VECTOR, encoder.tokens.pad_id)
 
 
 def quantise(source: Path, target: Path) -> None:
@@ -247,7 +211,7 @@ def quantise(source: Path, target: Path) -> None:
         from onnxruntime.quantization import QuantType, quantize_dynamic
     except ImportError as error:
         raise MissingExtraError("onnx", "onnx-export") from error
-    with _quiet():
+    with quiet_export():
         quantize_dynamic(source, target, per_channel=True, weight_type=QuantType.QInt8)
 
 
@@ -266,17 +230,3 @@ def _difference(encoder: QueryEncoder, exported: OnnxEncoder, tolerance: float |
             f"expected at most {tolerance:g}; this encoder can't be exported faithfully"
         )
     return worst
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the exporters' advice to developers for the length of the block."""
-    root = logging.getLogger()
-    level = root.level
-    root.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        root.setLevel(level)

@@ -3,20 +3,26 @@
 A search hands that vector to them (:meth:`router.Router.search`), so a plan's latency is that of
 its arms and of deciding, less the encoding that isn't done again. What is saved is an arm's own
 ``encode_ms`` in the labels, of the dense arm that it holds where it is no dense arm itself.
+
+An arm makes one pass of an encoder for all its parts (:func:`arms.encoders.query_states.one_pass`).
+So parts that make the same vector save that pass once, and nothing is saved where the arm makes it
+anyway: for late interaction, which needs a state for every token, as reranking does. A policy's
+vector doesn't hold those.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arms.arm import ArmSpec
 from arms.catalogue import arm_class, spec_of
-from arms.encoders.query_encoding import QueryEncoding, text_encoding
+from arms.encoders.query_encoding import PLAIN_QUERY_TOKENS, QueryEncoding, text_encoding
 from arms.encoders.resolve import ResolvedEncoder
 from arms.errors import MissingExtraError
 from arms.reward import BoolArray, FloatArray
@@ -26,7 +32,7 @@ from oracle.latency_model import predict_latency_ms
 from router.query_encoder import QueryEncoder
 from training.table import RoutingTable
 
-DENSE = "text_dense"
+DENSE, LATE = "text_dense", "text_late"
 
 
 def reusable_encode_ms(
@@ -35,7 +41,8 @@ def reusable_encode_ms(
     """(Q, P) milliseconds that each arm saves by taking the query's vector from ``encoder``.
 
     0 where the arm makes no such vector, or may make another (see
-    :meth:`QueryEncoding.same_vector`), and where the labels don't say what encoding took. For
+    :meth:`QueryEncoding.same_vector`), or reads the query's token states from the same pass, and
+    where the labels don't say what encoding took. For
     queries whose latency was modelled, so is the encoding, in the same way. Never more than the
     arm's latency.
 
@@ -46,29 +53,82 @@ def reusable_encode_ms(
         encoder: a policy's frozen encoder.
     """
     found = np.zeros_like(every.latency_ms)
-    shared = shared_parts(labels.manifest, encoder).parts
-    if not any(shared.values()):
+    shared = shared_parts(labels.manifest, encoder)
+    if not any(shared.parts.values()):
         return found
     encode_ms = _encode_ms(labels_folder, every)
     texts = every.texts.tolist()
     tokens = np.array([len(one) for one in encoder.tokens(texts)])
     plain = np.array([text == text.strip() for text in texts])
-    for arm, parts in shared.items():
-        column = every.arms.index(arm)
-        for part, encoding in parts.items():
-            same = plain & _same_vector(encoder.encoding, encoding, tokens)
-            saved = encode_ms[:, every.arms.index(part)]
-            found[:, column] += np.where(same & np.isfinite(saved), saved, 0.0)
+    for arm, parts in shared.parts.items():
+        taken = {
+            part.identity: encode_ms[:, every.arms.index(part.identity)] * plain for part in parts
+        }
+        saved = saved_ms(parts, shared.states[arm], encoder.encoding, tokens, taken)
+        found[:, every.arms.index(arm)] = saved
     latency_ms = np.where(every.competes & np.isfinite(every.latency_ms), every.latency_ms, 0.0)
     return np.minimum(found, latency_ms)
+
+
+@dataclass(frozen=True)
+class VectorPart:
+    """A dense arm that makes a policy's query vectors, alone or as a part of another arm."""
+
+    identity: str
+    encoding: QueryEncoding
+    backend: str
+    """As its options name it: parts of other back ends don't share a pass."""
+
+
+@dataclass(frozen=True)
+class StatesPart:
+    """A late-interaction part over the policy's encoder, whose tokens are the query's own."""
+
+    max_tokens: int
+    backend: str
+
+    def reads(self, tokens: NDArray[np.int64], cut_at: int) -> BoolArray:
+        """Whether it reads the tokens that a dense part does, of which a policy counted these."""
+        whole = tokens < cut_at if cut_at != self.max_tokens else np.ones(len(tokens), dtype=bool)
+        return np.asarray(whole & (tokens <= self.max_tokens))
+
+
+def saved_ms(
+    parts: Sequence[VectorPart],
+    states: Sequence[StatesPart],
+    encoding: QueryEncoding,
+    tokens: NDArray[np.int64],
+    encode_ms: Mapping[str, FloatArray],
+) -> FloatArray:
+    """(Q,) milliseconds of encoding that one arm doesn't do where it is given the query's vector.
+
+    Args:
+        parts: its parts that make the vector.
+        states: its parts that need the query's token states.
+        encoding: how the vector was made.
+        tokens: (Q,) how many tokens went into it.
+        encode_ms: part → (Q,) what encoding takes where it stands alone; NaN where unknown.
+    """
+    of_pass: dict[str, FloatArray] = {}
+    for part in parts:
+        same = _same_vector(encoding, part.encoding, tokens)
+        for late in states:
+            if late.backend == part.backend:
+                same &= ~late.reads(tokens, encoding.max_tokens)
+        known = same & np.isfinite(encode_ms[part.identity])
+        saved = np.where(known, encode_ms[part.identity], 0.0)
+        of_pass[part.backend] = np.maximum(of_pass.get(part.backend, 0.0), saved)
+    return np.sum(list(of_pass.values()), axis=0) if of_pass else np.zeros(len(tokens))
 
 
 @dataclass(frozen=True)
 class SharedParts:
     """Which arms make a policy's query vectors."""
 
-    parts: Mapping[str, Mapping[str, QueryEncoding]]
-    """Arm of P → its dense arms that make them, and how they do it."""
+    parts: Mapping[str, Sequence[VectorPart]]
+    """Arm of P → its dense arms that make them."""
+    states: Mapping[str, Sequence[StatesPart]]
+    """Arm of P → its late-interaction arms that take token states from the same pass."""
     apart: tuple[str, ...]
     """A sentence for each arm whose encoder has the same weights and yet makes other vectors."""
 
@@ -78,11 +138,19 @@ def shared_parts(manifest: Mapping[str, Any], encoder: QueryEncoder) -> SharedPa
     settings = manifest.get("config", {}).get("arms", ())
     specs = [spec_of(ArmSettings.model_validate(one)) for one in settings]
     revisions = _revisions(manifest)
-    found: dict[str, dict[str, QueryEncoding]] = {}
+    found: dict[str, list[VectorPart]] = {}
+    states: dict[str, list[StatesPart]] = {}
     told: list[str] = []
     for spec in specs:
-        found[spec.identity] = {}
-        for part in _dense_parts(spec):
+        found[spec.identity] = []
+        states[spec.identity] = [
+            one
+            for part in _leaves(spec, LATE)
+            if revisions.get(part.identity, {encoder.resolved.revision})
+            == {encoder.resolved.revision}
+            for one in _states_of(part)
+        ]
+        for part in _leaves(spec, DENSE):
             if revisions.get(part.identity) != {encoder.resolved.revision}:
                 continue
             encoding = _encoding_of(part, encoder.resolved)
@@ -95,24 +163,37 @@ def shared_parts(manifest: Mapping[str, Any], encoder: QueryEncoder) -> SharedPa
                     f"vectors ({', '.join(apart)}): a search embeds the query twice"
                 )
             else:
-                found[spec.identity][part.identity] = encoding
+                found[spec.identity].append(VectorPart(part.identity, encoding, _backend(part)))
     kept = {arm: parts for arm, parts in found.items() if arm in manifest["pipelines"]}
-    return SharedParts(kept, tuple(told))
+    return SharedParts(kept, states, tuple(told))
+
+
+def _states_of(part: ArmSpec) -> Iterator[StatesPart]:
+    """Yield the late-interaction arm, unless it adds tokens of its own to a query's."""
+    settings = part.options.get("tokens") or {}
+    if settings.get("query_prefix") or settings.get("query_expansion"):
+        return
+    limit = settings.get("max_query_tokens") or PLAIN_QUERY_TOKENS
+    yield StatesPart(int(limit), _backend(part))
+
+
+def _backend(part: ArmSpec) -> str:
+    return str(part.options.get("backend", "auto"))
 
 
 def _same_vector(mine: QueryEncoding, its: QueryEncoding, tokens: np.ndarray) -> BoolArray:
     return np.array([mine.same_vector(its, count) for count in tokens.tolist()], dtype=bool)
 
 
-def _dense_parts(spec: ArmSpec) -> Sequence[ArmSpec]:
-    """The arms ``text_dense`` that it is, or reads the index of."""
-    if spec.name == DENSE:
+def _leaves(spec: ArmSpec, name: str) -> Sequence[ArmSpec]:
+    """The arms of this pipeline that it is, or reads the index of."""
+    if spec.name == name:
         return (spec,)
     try:
         parts = arm_class(spec.name).parts(spec)
     except MissingExtraError:  # its back end isn't installed here, so it can't be served either
         return ()
-    return [one for part in parts for one in _dense_parts(part)]
+    return [one for part in parts for one in _leaves(part, name)]
 
 
 def _encoding_of(part: ArmSpec, encoder: ResolvedEncoder) -> QueryEncoding | None:

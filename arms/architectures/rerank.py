@@ -21,7 +21,7 @@ from arms.catalogue import arm_class, build_arm, open_arm
 from arms.clock import StageClock
 from arms.corpora.corpus import Corpus
 from arms.encoders.given_queries import QueryVectors
-from arms.encoders.query_backend import Backend
+from arms.encoders.query_encoding import Backend
 from arms.encoders.query_states import one_pass
 from arms.encoders.unit_encoder import FloatArray, UnitEncoder
 from arms.indexes import folder

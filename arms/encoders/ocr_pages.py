@@ -17,6 +17,7 @@ import numpy as np
 from arms.corpora.granularity import windows
 from arms.corpora.pictures import PictureError
 from arms.encoders.ocr import OCR, PageReader
+from arms.encoders.query_backend import TORCH, QueryBackend
 from arms.encoders.text_encoder import TextEncoder
 from arms.encoders.unit_encoder import Encoded, FloatArray, UnitEncoder, Walk
 from arms.progress import Progress
@@ -33,6 +34,13 @@ class OcrPages(UnitEncoder):
     """Whether a page gets one vector, or one for each line."""
     workers: int | None = None
     """Threads that read; None: one for each core."""
+    backend: QueryBackend = TORCH
+    """Runs the text encoder for queries."""
+
+    @property
+    def query_backend(self) -> str:  # type: ignore[override]
+        """See :attr:`UnitEncoder.query_backend`."""
+        return self.backend.told
 
     @property
     def dimension(self) -> int:
@@ -67,7 +75,8 @@ class OcrPages(UnitEncoder):
     def encode_queries(self, queries: Sequence[str], batch_size: int = 32) -> list[FloatArray]:
         """One vector per query."""
         prompt = self.text_encoder.prompt("query", None)
-        return list(self.text_encoder.embed(queries, prompt, batch_size)[:, None])
+        vectors = self.text_encoder.embed(queries, prompt, batch_size, backend=self.backend)
+        return list(vectors[:, None])
 
     def _texts(self, unit: Unit) -> list[str]:
         if unit.page is None:

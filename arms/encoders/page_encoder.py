@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from arms.encoders.ocr import OCR, OcrSettings, PageReader
+from arms.encoders.query_encoding import BACKEND_HELP, Backend
 from arms.encoders.resolve import ResolvedEncoder, resolve
 from arms.encoders.unit_encoder import UnitEncoder
 from arms.settings import Settings
@@ -50,6 +51,7 @@ class PageSettings(Settings):
     text_encoder: str | None = Field(
         default=None, description="ocr: embeds what was read; default: all-MiniLM-L6-v2"
     )
+    backend: Backend = Field(default="auto", description=f"ocr: {BACKEND_HELP}")
     workers: int | None = Field(
         default=None, ge=1, description="ocr: threads that read pages; default: one for each core"
     )
@@ -72,7 +74,9 @@ class PageSettings(Settings):
             return {OCR: self.ocr.model_dump()}
         return {"vision": self.vision.of_pages}
 
-    def load(self, encoder: str | None, device: str, *, one_vector_each: bool) -> UnitEncoder:
+    def load(
+        self, encoder: str | None, device: str, *, one_vector_each: bool, for_queries: bool
+    ) -> UnitEncoder:
         """Load the encoder; ``one_vector_each``: for dense retrieval, else for late interaction.
 
         Raises:
@@ -82,8 +86,10 @@ class PageSettings(Settings):
             return self._vision(resolve(encoder), device, one_vector_each=one_vector_each)
         from arms.encoders.ocr_pages import OcrPages
 
-        reader = PageReader(self.ocr)
-        return OcrPages(reader, self._text_encoder(device), one_vector_each, self.workers)
+        reader, texts = PageReader(self.ocr), self._text_encoder(device)
+        wanted: Backend = self.backend if for_queries else "torch"
+        backend = texts.backend(wanted, texts.prompt("query", None))
+        return OcrPages(reader, texts, one_vector_each, self.workers, backend)
 
     def _vision(
         self, encoder: ResolvedEncoder, device: str, *, one_vector_each: bool

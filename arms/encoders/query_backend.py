@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,13 +32,9 @@ from numpy.typing import NDArray
 from arms.atomic import write_json
 from arms.cache import cache_folder
 from arms.encoders.onnx_graph import INPUT_IDS, MASK, open_session, write_graph
+from arms.encoders.query_encoding import Backend
 from arms.encoders.query_states import Features
 
-Backend = Literal["auto", "torch", "onnx", "openvino"]
-BACKEND_HELP = (
-    "runs the query encoder: auto (the first of onnx and openvino that is installed and gives "
-    "PyTorch's vectors, else torch), torch, onnx, openvino. Changes no vector, and no index"
-)
 TOLERANCE = 1e-4
 """How far a graph's unit vectors may lie from PyTorch's."""
 PROBES = (
@@ -53,6 +49,8 @@ _STATES = "states"
 _GRAPH, _MADE = "states.onnx", "made.json"
 _LARGEST_BYTES = 1_500_000_000
 """Of weights: a graph of more can't hold them in its one file."""
+_FEWEST_NUMBERS = 1_000_000
+"""Weights from which a graph is exported unasked: an export takes seconds, whatever the size."""
 _SESSIONS = 2
 """Numbers of threads that a graph is held open for."""
 _LAYOUT = 1
@@ -188,7 +186,7 @@ def choose_backend(
     """Return what runs a transformer: what is wanted where it can be had, else PyTorch.
 
     Args:
-        wanted: see :data:`Backend`.
+        wanted: see :data:`arms.encoders.query_encoding.BACKEND_HELP`.
         weights: tells transformers of one revision apart; equal for equal ones.
         revision: of the encoder's weights.
         module: sentence-transformers' ``Transformer``.
@@ -197,6 +195,8 @@ def choose_backend(
     """
     if wanted == "torch":
         return TORCH
+    if wanted == "auto" and _numbers(module) < _FEWEST_NUMBERS:
+        return QueryBackend(None, f"fewer than {_FEWEST_NUMBERS:,} weights")
     names = list(_ENGINES) if wanted == "auto" else [wanted]
     reasons = []
     for name in names:
@@ -209,6 +209,10 @@ def choose_backend(
     level = logging.INFO if wanted == "auto" else logging.WARNING
     _LOG.log(level, "queries are encoded with PyTorch: %s", reason)
     return QueryBackend(None, reason)
+
+
+def _numbers(module: Any) -> int:
+    return sum(one.numel() for one in module.parameters())
 
 
 def _try(

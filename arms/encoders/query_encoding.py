@@ -10,10 +10,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from arms.encoders.resolve import ResolvedEncoder
 
+Backend = Literal["auto", "torch", "onnx", "openvino"]
+BACKEND_HELP = (
+    "runs the query encoder on a processor: auto (the first of onnx and openvino that is "
+    "installed and gives PyTorch's vectors to 1e-4, else torch), torch, onnx or openvino. No "
+    "index depends on it"
+)
+PLAIN_QUERY_TOKENS = 128
+"""Where late interaction with a plain encoder cuts a query, if nothing else is said."""
 _PLAIN = ["Transformer", "Pooling"]
 _CONFIGS = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 _KNOWN = {"max_seq_length", "do_lower_case"}

@@ -18,12 +18,11 @@ from arms.encoders.chunks import length_sorted_batches
 from arms.encoders.query_backend import (
     PROBES,
     TORCH,
-    Backend,
     QueryBackend,
     StatesGraph,
     choose_backend,
 )
-from arms.encoders.query_encoding import text_encoding
+from arms.encoders.query_encoding import Backend, text_encoding
 from arms.encoders.query_states import (
     Features,
     TransformerPass,

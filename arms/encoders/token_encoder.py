@@ -28,11 +28,11 @@ from arms.encoders.chunks import length_sorted_batches
 from arms.encoders.query_backend import (
     PROBES,
     TORCH,
-    Backend,
     QueryBackend,
     StatesGraph,
     choose_backend,
 )
+from arms.encoders.query_encoding import PLAIN_QUERY_TOKENS, Backend
 from arms.encoders.query_states import (
     Features,
     TransformerPass,
@@ -47,7 +47,6 @@ from arms.records import Unit
 from arms.settings import Settings
 
 PLAIN_DOCUMENT_TOKENS = 256
-PLAIN_QUERY_TOKENS = 128
 
 _loaded: weakref.WeakValueDictionary[tuple[Any, ...], TokenEncoder] = weakref.WeakValueDictionary()
 _loading = threading.Lock()

@@ -21,7 +21,7 @@ class DenseOptions(DenseSettings, PageSettings):
 
     def load_encoder(self, spec: ArmSpec, *, for_queries: bool) -> UnitEncoder:
         """Load the one encoder of pages and queries."""
-        return self.load(spec.encoder, self.device, one_vector_each=True)
+        return self.load(spec.encoder, self.device, one_vector_each=True, for_queries=for_queries)
 
 
 class PipelineArm(DenseArm):

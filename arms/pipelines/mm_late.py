@@ -21,7 +21,7 @@ class LateOptions(LateSettings, PageSettings):
 
     def load_encoder(self, spec: ArmSpec, *, for_queries: bool) -> UnitEncoder:
         """Load the one encoder of pages and queries."""
-        return self.load(spec.encoder, self.device, one_vector_each=False)
+        return self.load(spec.encoder, self.device, one_vector_each=False, for_queries=for_queries)
 
 
 class PipelineArm(LateArm):

@@ -9,8 +9,8 @@ from pydantic import Field
 from arms.architectures.dense import DenseArm, DenseSettings
 from arms.arm import ArmSpec
 from arms.corpora.corpus import Corpus
-from arms.encoders.query_backend import BACKEND_HELP, TORCH, Backend, QueryBackend
-from arms.encoders.query_encoding import QueryEncoding, text_encoding
+from arms.encoders.query_backend import TORCH, QueryBackend
+from arms.encoders.query_encoding import BACKEND_HELP, Backend, QueryEncoding, text_encoding
 from arms.encoders.resolve import resolve
 from arms.encoders.text_encoder import Dtype, TextEncoder, load_text_encoder
 from arms.encoders.unit_encoder import Encoded, FloatArray, UnitEncoder

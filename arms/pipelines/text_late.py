@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pydantic import Field
+from pylate.models import ColBERT
 
 from arms.architectures.late import LateArm, LateSettings
 from arms.arm import ArmSpec
 from arms.corpora.corpus import Corpus
-from arms.encoders.query_backend import BACKEND_HELP, TORCH, Backend, QueryBackend
+from arms.encoders.query_backend import TORCH, QueryBackend
+from arms.encoders.query_encoding import BACKEND_HELP, Backend
 from arms.encoders.resolve import resolve
 from arms.encoders.text_encoder import Dtype
 from arms.encoders.token_encoder import TokenEncoder, TokenSettings, load_token_encoder
@@ -47,6 +49,11 @@ class TokenUnits(UnitEncoder):
     def __init__(self, encoder: TokenEncoder, backend: QueryBackend = TORCH) -> None:
         self._encoder = encoder
         self._backend, self.query_backend = backend, backend.told
+
+    @property
+    def pylate_model(self) -> ColBERT:
+        """See :attr:`TokenEncoder.pylate_model`."""
+        return self._encoder.pylate_model
 
     @property
     def dimension(self) -> int:

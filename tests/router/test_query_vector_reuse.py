@@ -10,6 +10,7 @@ from arms.architectures.dense import DenseArm
 from arms.arm import ArmSpec
 from arms.catalogue import build_arm
 from arms.contract_corpus import QUERIES, contract_corpus
+from arms.encoders.query_backend import TORCH
 from arms.encoders.query_encoding import text_encoding
 from arms.encoders.resolve import resolve
 from arms.encoders.text_encoder import TextEncoder
@@ -92,6 +93,7 @@ def embedded(monkeypatch):
             return made(self, texts, *args, **kwargs)
 
         monkeypatch.setattr(owner, "embed", counting)
+    monkeypatch.setattr(TextEncoder, "backend", lambda *given: TORCH)  # opening embeds nothing
     return asked
 
 

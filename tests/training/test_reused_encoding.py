@@ -22,14 +22,14 @@ from training.deciding import reusable_ms
 from training.default_policy import validation_reward
 from training.fitting import Workshop
 from training.plan_outcomes import plan_outcomes
-from training.reused_encoding import reusable_encode_ms, shared_parts
+from training.reused_encoding import reusable_encode_ms, saved_ms, shared_parts
 from training.settings import FrozenSettings, TrainingSettings
 from training.table import routing_table
 from training.train import train_routers
 
 ENCODE_MS = {"bm25": 0.0, "text_dense": 6.0, "text_rerank": 13.0, "text_late": 7.0}
-SAVED = {"bm25": 0.0, "text_dense": 6.0, "text_rerank": 6.0, "text_late": 0.0}
-"""Of reranking, the part that its dense arm's label shows."""
+SAVED = {"bm25": 0.0, "text_dense": 6.0, "text_rerank": 0.0, "text_late": 0.0}
+"""Nothing of reranking, which passes the query through the encoder for its tokens' states."""
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +71,46 @@ def test_arms_save_what_their_dense_arm_takes_to_encode(tmp_path, encoder, model
     saved, every = reusable(labels_of(tmp_path / "l", encoder, modelled=modelled), encoder)
     assert saved.shape == every.latency_ms.shape
     np.testing.assert_allclose(saved, np.tile([SAVED[arm] for arm in every.arms], (200, 1)))
+
+
+PARAGRAPHS = {"arm": "text_dense", "granularity": "paragraph"}
+BY_TORCH = {**PARAGRAPHS, "options": {"backend": "torch"}}
+
+
+@pytest.mark.parametrize(
+    ("arm", "options", "saved"),
+    [
+        # a vector's pass is made for the tokens anyway, up to where late interaction cuts
+        ("text_rerank", {}, [0.0, 0.0, 6.0]),
+        ("text_rerank", {"backend": "torch"}, [0.0, 0.0, 6.0]),
+        ("text_rerank", {"late": {"tokens": {"max_query_tokens": 9}}}, [0.0, 6.0, 6.0]),
+        # tokens of their own, or another back end, take a pass of their own
+        ("text_rerank", {"late": {"tokens": {"query_expansion": True}}}, [6.0, 6.0, 6.0]),
+        ("text_rerank", {"late": {"tokens": {"query_prefix": "x"}}}, [6.0, 6.0, 6.0]),
+        ("text_rerank", {"late": {"backend": "torch"}}, [6.0, 6.0, 6.0]),
+        ("fusion", {"arms": ["bm25", "text_dense"]}, [6.0, 6.0, 6.0]),
+        ("fusion", {"arms": ["bm25", "text_rerank"]}, [0.0, 0.0, 6.0]),
+        ("fusion", {"arms": ["text_late", "text_dense"]}, [0.0, 0.0, 6.0]),
+        # one pass serves all parts that make the vector
+        ("fusion", {"arms": ["text_dense", PARAGRAPHS]}, [6.0, 6.0, 6.0]),
+        ("fusion", {"arms": ["text_dense", BY_TORCH]}, [10.0, 10.0, 10.0]),
+        ("fusion", {"arms": ["text_dense", PARAGRAPHS, "text_rerank"]}, [0.0, 0.0, 6.0]),
+    ],
+)
+def test_an_arm_saves_a_pass_that_is_not_made_otherwise(encoder, arm, options, saved):
+    record = {"index": {"encoder_revision": encoder.resolved.revision}}
+    arms = ("text_dense", "text_dense@paragraph", "text_late")
+    manifest = {
+        "config": {"arms": [{"arm": arm, "name": "mine", "options": options}]},
+        "pipelines": ["mine"],
+        "datasets": {"d": {"arms": dict.fromkeys(arms, record)}},
+    }
+    shared = shared_parts(manifest, encoder)
+    long = replace(encoder.encoding, max_tokens=500)
+    parts = [replace(one, encoding=long) for one in shared.parts["mine"]]
+    taken = {"text_dense": np.full(3, 6.0), "text_dense@paragraph": np.full(3, 4.0)}
+    found = saved_ms(parts, shared.states["mine"], long, np.array([8, 100, 200]), taken)
+    assert found.tolist() == saved
 
 
 def test_no_arm_saves_more_than_it_takes(tmp_path, encoder, monkeypatch):
