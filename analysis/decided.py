@@ -42,6 +42,8 @@ class DecidedGroup:
     answer_quality: Mapping[str, FloatArray] | None = None
     """Measure → quality of the policy's own ranking, NaN where an arm answers; None where one
     always does."""
+    ceiling_quality: Mapping[str, FloatArray] | None = None
+    """The same of its documents in the ideal order; NaN where that isn't told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +107,8 @@ def join_decisions(decisions: pa.Table | Iterable[pa.RecordBatch], labels: Label
             overhead_ms=coded.overhead_ms[members],
             reused_encode_ms=coded.reused_encode_ms[members],
             predicted_quality=None if predicted is None else predicted[members],
-            answer_quality=_answers_of(coded, members),
+            answer_quality=_answers_of(coded, members, coded.answer_quality),
+            ceiling_quality=_answers_of(coded, members, coded.ceiling_quality),
         )
         for members in np.split(order, borders)
         if len(members)
@@ -115,8 +118,10 @@ def join_decisions(decisions: pa.Table | Iterable[pa.RecordBatch], labels: Label
     return _without_fusion(plans, checked)
 
 
-def _answers_of(coded: CodedDecisions, members: IntArray) -> dict[str, FloatArray] | None:
-    """Lay the answers that policies made themselves out over ``members``, rows ascending."""
+def _answers_of(
+    coded: CodedDecisions, members: IntArray, quality: Mapping[str, FloatArray]
+) -> dict[str, FloatArray] | None:
+    """Lay what is told of answers that policies made themselves out over ``members``, ascending."""
     if not len(coded.answered_rows):
         return None
     place = np.searchsorted(coded.answered_rows, members)
@@ -124,10 +129,7 @@ def _answers_of(coded: CodedDecisions, members: IntArray) -> dict[str, FloatArra
     own = coded.answered_rows[place] == members
     if not own.any():
         return None
-    return {
-        measure: np.where(own, values[place], np.nan)
-        for measure, values in coded.answer_quality.items()
-    }
+    return {measure: np.where(own, values[place], np.nan) for measure, values in quality.items()}
 
 
 def _codes_of_lams(rows: FloatArray) -> tuple[list[float | None], IntArray]:
@@ -228,18 +230,23 @@ def _picks(group: DecidedGroup, plans: tuple[Plan, ...], evaluation: Evaluation)
     if group.predicted_quality is not None:
         predicted = np.full(len(evaluation), np.nan)
         predicted[rows] = group.predicted_quality[inside]
-    own = None
-    if group.answer_quality is not None:
-        own = {measure: np.full(len(evaluation), np.nan) for measure in group.answer_quality}
-        for measure, values in group.answer_quality.items():
+
+    def laid_out(told: Mapping[str, FloatArray] | None) -> dict[str, FloatArray] | None:
+        if told is None:
+            return None
+        own = {measure: np.full(len(evaluation), np.nan) for measure in told}
+        for measure, values in told.items():
             own[measure][rows] = values[inside]
+        return own
+
     picks = Picks(
         answering_arm=np.full(len(evaluation), -1, dtype=np.int16),
         runs=np.zeros((len(evaluation), len(evaluation.pipelines)), dtype=bool),
         overhead_ms=np.zeros(len(evaluation)),
         reused_encode_ms=np.zeros(len(evaluation)),
         predicted_quality=predicted,
-        answer_quality=own,
+        answer_quality=laid_out(group.answer_quality),
+        ceiling_quality=laid_out(group.ceiling_quality),
     )
     picks.answering_arm[rows] = answers[codes]
     picks.runs[rows] = runs_of_plan[codes] & np.isfinite(evaluation.latency_ms[rows])

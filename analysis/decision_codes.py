@@ -18,15 +18,12 @@ from analysis.query_places import QueryPlaces
 from analysis.roles import role_of
 from arms.errors import RouterError
 from oracle.labels import Labels
-from router.decisions import ANSWER
+from router import decisions
+from router.decisions import ANSWER, CEILING
 
 TEST = "test"
 FOLDS = "cv"
-PREDICTED = "predicted_quality"
-"""A column that decisions may have: the quality that the policy expected of its choice."""
-REUSED = "reused_encode_ms"
-"""Another: encoding that the arms needn't do, as they take the policy's query vector."""
-
+PREDICTED, REUSED = decisions.PREDICTED.name, decisions.REUSED.name
 _TEXTS = ("policy", "dataset", "query_id", "split", "plan")
 _NUMBERS = ("lam", "overhead_ms")
 _BATCH_ROWS = 1 << 18
@@ -53,6 +50,8 @@ class CodedDecisions:
     """(M,) rows of these decisions, ascending, that the policy answers with its own ranking."""
     answer_quality: Mapping[str, FloatArray]
     """Measure of the labels → (M,) quality of those answers; NaN where it isn't told."""
+    ceiling_quality: Mapping[str, FloatArray]
+    """The same of their documents in the ideal order."""
 
 
 def read_decision_batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -69,7 +68,7 @@ def read_decision_batches(path: Path) -> Iterator[pa.RecordBatch]:
         if missing:
             raise RouterError(f"{path} lacks the columns {', '.join(missing)}; rerun l2r train")
         wanted = [name for name in (*_TEXTS, *_NUMBERS, PREDICTED, REUSED) if name in present]
-        wanted += sorted(name for name in present if name.startswith(ANSWER))
+        wanted += sorted(name for name in present if name.startswith((ANSWER, CEILING)))
         with pq.ParquetFile(path, read_dictionary=list(_TEXTS)) as file:
             yield from file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False)
     except (OSError, pa.ArrowException) as error:
@@ -142,10 +141,12 @@ class _Coder:
             predicted_quality=self._all("predicted", np.float64) if self.predicts else None,
             reused_encode_ms=self._all("reused", np.float64),
             answered_rows=self._all("answered", np.intp),
-            answer_quality={
-                measure: self._all(ANSWER + measure, np.float64) for measure in self.measures
-            },
+            answer_quality=self._own(ANSWER),
+            ceiling_quality=self._own(CEILING),
         )
+
+    def _own(self, prefix: str) -> dict[str, FloatArray]:
+        return {measure: self._all(prefix + measure, np.float64) for measure in self.measures}
 
     def _keep_answers(self, batch: pa.RecordBatch) -> None:
         """Keep the rows that tell the quality of the policy's own ranking, and nothing else."""
@@ -156,7 +157,7 @@ class _Coder:
         if not len(told):
             return
         self._keep("answered", self.kept + told)
-        for name in (ANSWER + measure for measure in self.measures):
+        for name in (kind + measure for kind in (ANSWER, CEILING) for measure in self.measures):
             absent = np.full(len(told), np.nan)
             own = _numbers(batch[name], np.nan)[told] if name in columns else absent
             self._keep(name, own)

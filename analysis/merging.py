@@ -11,6 +11,11 @@ PASSES_ORACLE = (
     "The oracle is the best single arm per query; a policy that merges what several arms found may "
     "pass it."
 )
+CEILINGS = (
+    "The ceiling of a policy that answers with an arm's list is the oracle over A, the best single "
+    "arm per query; that of one that merges is the ideal order of the candidates that its arms "
+    "found, in the time it took."
+)
 
 
 def merging_policies(shares: Sequence[RoutingShare]) -> tuple[str, ...]:
@@ -26,7 +31,8 @@ def merging_note(shares: Sequence[RoutingShare]) -> str | None:
     return (
         f"Policies that merge run arms by λ and answer with their own ranking of what these found: "
         f"{named}. The quality of that ranking counts, and the latency of every arm run. "
-        f"{PASSES_ORACLE} Headroom closed can then exceed 100 %, and regret be less than 0."
+        f"{PASSES_ORACLE} Their regret can then be less than 0. Their headroom is held against the "
+        "ideal order of what their arms found."
     )
 
 

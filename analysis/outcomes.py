@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from analysis.evaluation import ArmCodes, BoolArray, Evaluation, FloatArray
 from analysis.roles import in_report_order, static_name
+from router import decisions
 from router.realised import (
     answered_quality,
     plan_latency_ms,
@@ -21,7 +22,7 @@ from router.realised import (
 REWARD = "reward"
 LATENCY = "latency_ms"
 OVERHEAD = "overhead_ms"
-REUSED = "reused_encode_ms"
+REUSED = decisions.REUSED.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,8 @@ class Picks:
     answer_quality: Mapping[str, FloatArray] | None = None
     """Measure → (N,) quality of the policy's own ranking, NaN where an arm answers; the primary
     measure is among them. None where an arm always answers."""
+    ceiling_quality: Mapping[str, FloatArray] | None = None
+    """Measure → (N,) of the same documents in their ideal order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +69,8 @@ class Outcome:
     reward: FloatArray
     predicted_quality: FloatArray | None = None
     answer_quality: Mapping[str, FloatArray] | None = None
-    """As in :class:`Picks`."""
+    ceiling_quality: Mapping[str, FloatArray] | None = None
+    """Both as in :class:`Picks`."""
 
     @property
     def merged(self) -> BoolArray:
@@ -168,6 +172,7 @@ def score(evaluation: Evaluation, policy: str, lam: float, picks: Picks) -> Outc
         reward=plan_reward(quality, latency, evaluation.total_latency_ms, lam),
         predicted_quality=picks.predicted_quality,
         answer_quality=picks.answer_quality,
+        ceiling_quality=picks.ceiling_quality,
     )
 
 

@@ -26,6 +26,7 @@ from analysis.routing_share import RoutingShare, routing_shares
 from analysis.settings import ReportSettings
 from analysis.significance import Significance, significance
 from analysis.summary import Summary, summarise
+from analysis.uncertainty import Uncertainty, clusterings, uncertainties
 from arms.errors import LabelsError, RouterError, SettingsError
 from oracle.labels import Labels
 
@@ -45,6 +46,7 @@ class EvaluationResults:
     """None where all operating points are equally fast."""
     significance: Significance
     """Of the fixed test split; empty for folds."""
+    uncertainties: tuple[Uncertainty, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +119,7 @@ def compute_results(
         lams=lams,
         shown_lams=shown_lams,
         test=evaluated,
-        folds=_folds(folds, router, settings),
+        folds=_folds(labels, folds, router, settings),
         worst_case=tuple(summarise(scored(test_rows, TEST, "worst"))[0]) if failed else (),
         details=looked_into,
         notes=(*notes, *dead, *decided.notes, *test.notes),
@@ -137,17 +139,19 @@ def _test_split(
     confidence = settings.confidence
     tested = significance(scores, router)
     return (
-        _evaluate(scores, router, resamples, confidence, tested),
+        _evaluate(labels, scores, router, resamples, settings, tested),
         details(labels, scores, router, shown_lams, known, resamples, confidence),
     )
 
 
-def _folds(folds: Scores | None, router: str, settings: ReportSettings) -> EvaluationResults | None:
+def _folds(
+    labels: Labels, folds: Scores | None, router: str, settings: ReportSettings
+) -> EvaluationResults | None:
     if folds is None or not len(folds.evaluation):
         return None
     resamples = Resamples(len(folds.evaluation), settings.n_resamples, settings.seed)
     untested = Significance((), {})  # a fold's model differs from the next one's
-    return _evaluate(folds, router, resamples, settings.confidence, untested)
+    return _evaluate(labels, folds, router, resamples, settings, untested)
 
 
 def _router_of(decided: Decided, settings: ReportSettings) -> str:
@@ -208,13 +212,15 @@ def _that_differ(hindsight: list[Outcome], others: list[Outcome]) -> list[Outcom
 
 
 def _evaluate(
+    labels: Labels,
     scores: Scores,
     router: str,
     resamples: Resamples,
-    confidence: float,
+    settings: ReportSettings,
     tested: Significance,
 ) -> EvaluationResults:
-    means = MeanTable(scores, resamples, confidence)
+    means = MeanTable(scores, resamples, settings.confidence)
+    clusters = clusterings(labels, scores.evaluation)
     summaries, per_dataset = summarise(scores)
     return EvaluationResults(
         scores=scores,
@@ -226,4 +232,5 @@ def _evaluate(
         shares=tuple(routing_shares(scores)),
         areas=frontier_areas(means, router),
         significance=tested,
+        uncertainties=tuple(uncertainties(means, clusters, settings.n_resamples, settings.seed)),
     )

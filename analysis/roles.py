@@ -14,6 +14,8 @@ BEST_STATIC_ON_TEST = "best_static_on_test"
 RANDOM_SAME_MIX = "random_same_mix"
 ORACLE_ROUTER_ARMS = "oracle(A)"
 ORACLE_PIPELINES = "oracle(P)"
+IDEAL_ORDER = "ideal order of "
+"""Begins the name of the ceiling of a policy that ranks anew what its arms found."""
 
 _BASELINES = (BEST_STATIC, BEST_STATIC_ON_TEST, BEST_STATIC_PER_DATASET, RANDOM_SAME_MIX)
 _TITLES = {
@@ -40,7 +42,7 @@ def role_of(policy: str) -> Role:
     """Return what ``policy`` is: an arm, a baseline made of arms, a router, or the oracle."""
     if policy.startswith(STATIC_PREFIX):
         return "static"
-    if policy.startswith("oracle"):
+    if policy.startswith(("oracle", IDEAL_ORDER)):
         return "oracle"
     return "baseline" if policy in _BASELINES else "routed"
 
@@ -49,6 +51,8 @@ def title_of(policy: str) -> str:
     """Return how reports write ``policy``."""
     if policy.startswith(STATIC_PREFIX):
         return policy[len(STATIC_PREFIX) :]
+    if policy.startswith(IDEAL_ORDER):
+        return "ideal order of its candidates"
     return _TITLES.get(policy, policy)
 
 

@@ -35,6 +35,7 @@ from analysis.summary_tables import (
     splits_table,
     summary_table,
 )
+from analysis.uncertainty_table import uncertainty_table
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -131,6 +132,9 @@ def _main(results: Results) -> Section:
             f"{results.router} beside the other policies",
         ),
         headroom_table(results, results.test, "headroom", "Headroom closed on the test split"),
+        uncertainty_table(
+            results, results.test, "uncertainty", "How sure the leads are on the test split"
+        ),
         summary_table(
             results,
             results.test.summaries,
@@ -207,6 +211,9 @@ def _folds(results: Results) -> Section:
             ),
             headroom_table(
                 results, results.folds, "folds_headroom", "Pooled folds: headroom closed"
+            ),
+            uncertainty_table(
+                results, results.folds, "folds_uncertainty", "Pooled folds: how sure the leads are"
             ),
         ),
     )

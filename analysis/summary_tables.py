@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.columns import LAM, POLICY, measure_title
-from analysis.headroom import SMALLEST_HEADROOM
-from analysis.merging import PASSES_ORACLE
+from analysis.headroom import SMALLEST_HEADROOM, Headroom
+from analysis.merging import CEILINGS
 from analysis.outcomes import LATENCY, OVERHEAD, REUSED, REWARD
 from analysis.results import EvaluationResults, Results
 from analysis.reuse import HEADING, reused_means
@@ -51,9 +51,9 @@ def main_table(results: Results) -> Table:
     """Every policy that chooses, at every λ (table 2): quality, latency, headroom, regret."""
     metrics = _main_metrics(results.test.scores.evaluation.measures)
     closed = {
-        (one.policy, one.lam): one.closed
+        (one.policy, one.lam): one
         for one in results.test.headrooms
-        if one.metric == REWARD and one.oracle == ORACLE_ROUTER_ARMS
+        if one.metric == REWARD and one.own
     }
     chosen = sorted(
         (
@@ -74,7 +74,7 @@ def main_table(results: Results) -> Table:
                 one.n,
                 *(one.means.get(key) for key, *_ in metrics),
                 *(one.means.get(key) for key, _ in durations),
-                closed.get((one.policy, one.lam)),
+                *_closed(closed.get((one.policy, one.lam))),
                 one.means.get(REGRET_A),
             ),
         )
@@ -87,6 +87,7 @@ def main_table(results: Results) -> Table:
         *(Column(*metric) for metric in metrics),
         *(Column(key, heading, "ms") for key, heading in durations),
         Column("headroom_closed", "headroom closed", "share"),
+        Column("ceiling", "ceiling"),
         Column(REGRET_A, "regret", "change"),
     )
     return Table(
@@ -96,12 +97,17 @@ def main_table(results: Results) -> Table:
         tuple(row for _, row in rows),
         tuple(row for shown, row in rows if shown),
         note="Means over test queries. Headroom closed, in reward: (policy − best static) / "
-        "(oracle over A − best static). Regret: reward of the oracle over A minus the policy's; a "
-        "policy that may use arms outside A, or that merges, can have less than none. "
-        f"{PASSES_ORACLE} Brackets: paired bootstrap intervals of "
+        f"(ceiling − best static). {CEILINGS} Regret: reward of the oracle over A minus the "
+        "policy's; a policy that may use arms outside A, or that merges, can have less than none. "
+        "Brackets: paired bootstrap intervals of "
         f"{results.settings.confidence:.0%}.",
         latex=True,
     )
+
+
+def _closed(headroom: Headroom | None) -> tuple[Cell, Cell]:
+    """Headroom closed and the ceiling that it is held against."""
+    return (None, None) if headroom is None else (headroom.closed, title_of(headroom.ceiling))
 
 
 def _reused(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
@@ -170,16 +176,18 @@ def _summary_row(summary: Summary, metrics: list[str]) -> Row:
 
 
 def headroom_table(results: Results, evaluated: EvaluationResults, name: str, title: str) -> Table:
-    """Headroom closed by routers and baselines, per λ and measure, under both oracles."""
+    """Headroom closed by routers and baselines, per λ and measure, under every ceiling."""
     columns = (
         LAM,
         POLICY,
         Column("measure", "measure"),
-        Column("oracle", "oracle"),
+        Column("ceiling", "ceiling"),
+        Column("own_ceiling", "own ceiling", shown=False),
         Column("policy_mean", "policy", "quality"),
         Column("best_static_mean", "best static", "quality"),
-        Column("oracle_mean", "oracle", "quality"),
+        Column("ceiling_mean", "ceiling's", "quality"),
         Column("headroom_closed", "headroom closed", "share"),
+        Column("headroom_closed_macro", "macro", "share"),
         Column("defined", "defined", shown=False),
         Column("n", "n", "count"),
     )
@@ -190,11 +198,13 @@ def headroom_table(results: Results, evaluated: EvaluationResults, name: str, ti
                 one.lam,
                 title_of(one.policy),
                 one.metric if one.metric == REWARD else measure_title(one.metric),
-                title_of(one.oracle),
+                title_of(one.ceiling),
+                "yes" if one.own else "no",
                 one.policy_mean,
                 one.best_static_mean,
-                one.oracle_mean,
+                one.ceiling_mean,
                 one.closed,
+                one.closed_macro,
                 "no" if one.closed.value is None else "yes",
                 one.closed.n,
             ),
@@ -205,10 +215,7 @@ def headroom_table(results: Results, evaluated: EvaluationResults, name: str, ti
         row
         for one, row in pairs
         if one.lam in results.shown_lams
-        and (
-            one.metric == REWARD
-            or (one.metric == results.labels.primary_measure and one.oracle == ORACLE_ROUTER_ARMS)
-        )
+        and (one.metric == REWARD or (one.metric == results.labels.primary_measure and one.own))
         and not (one.lam == 0.0 and one.metric != REWARD)  # the reward is the measure there
     ]
     return Table(
@@ -217,11 +224,12 @@ def headroom_table(results: Results, evaluated: EvaluationResults, name: str, ti
         columns,
         tuple(row for _, row in pairs),
         tuple(shown),
-        note="(policy − best static) / (oracle − best static) on the queries that all three have; "
-        "the best static arm was picked on train and validation queries. Undefined where the "
-        f"oracle is less than {SMALLEST_HEADROOM:g} ahead. Oracles maximise the reward, not each "
-        f"measure. {PASSES_ORACLE} Brackets: paired bootstrap intervals, left out where the ratio "
-        "is undefined in over 5 % of resamples.",
+        note="(policy − best static) / (ceiling − best static) on the queries that all three have; "
+        f"the best static arm was picked on train and validation queries. {CEILINGS} The first row "
+        "of each policy is against its own ceiling. macro: of means over datasets, each counting "
+        f"once. Undefined where the ceiling is less than {SMALLEST_HEADROOM:g} ahead. Oracles "
+        "maximise the reward, not each measure. Brackets: paired bootstrap intervals, left out "
+        "where the ratio is undefined in over 5 % of resamples.",
     )
 
 

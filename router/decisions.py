@@ -45,6 +45,10 @@ ANSWER = "answer:"
 """Begins the names of further columns, one for each measure of the labels (``answer:nDCG@5``): the
 quality of the ranking that the policy made itself, where the plan merges arms; null elsewhere,
 where the labels hold the answering arm's. Absent where no policy merges."""
+CEILING = "ceiling:"
+"""Begins the names of as many others (``ceiling:nDCG@5``): the quality of the same documents in
+their ideal order, the most that any ranking of what the plan's arms found could come to. A policy
+that makes the ranking itself is held against that, one that picks an arm's against the oracle."""
 _FURTHER = (PREDICTED, REUSED)
 
 
@@ -71,5 +75,10 @@ def read_decisions(path: Path) -> pa.Table:
 
 def _schema(present: Sequence[str]) -> pa.Schema:
     further = [one for one in _FURTHER if one.name in present]
-    answers = [pa.field(name, pa.float64()) for name in present if name.startswith(ANSWER)]
-    return pa.schema([*DECISION_SCHEMA, *further, *answers])
+    own = [
+        pa.field(name, pa.float64())
+        for prefix in (ANSWER, CEILING)
+        for name in present
+        if name.startswith(prefix)
+    ]
+    return pa.schema([*DECISION_SCHEMA, *further, *own])

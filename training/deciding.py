@@ -18,7 +18,7 @@ from router.realised import answering_columns, plan_latency_ms
 from training.baselines import same_mix
 from training.decision_table import DecisionTable
 from training.fitting import Rows, Workshop
-from training.own_rankings import own_quality, primary
+from training.own_rankings import own_ceiling, own_quality, primary
 from training.plan_outcomes import latency_of_arms, reused_ms
 from training.table import RoutingTable
 
@@ -142,6 +142,7 @@ def add_decisions(
                 decided.predicted_quality,
                 reused,
                 own,
+                own_ceiling(shop.runs, rows, decided),
             )
             latency_ms = None
             if all(plan.combine != "fuse" or len(plan.arms) == 1 for plan in decided.plans):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from arms.reward import FloatArray
-from router.decisions import ANSWER, DECISION_SCHEMA, PREDICTED, REUSED
+from router.decisions import ANSWER, CEILING, DECISION_SCHEMA, PREDICTED, REUSED
 from training.table import RoutingTable
 
 _SCHEMA = DECISION_SCHEMA.append(PREDICTED).append(REUSED)
@@ -34,6 +34,7 @@ class DecisionTable:
         predicted_quality: FloatArray | None = None,
         reused_encode_ms: FloatArray | None = None,
         answer_quality: Mapping[str, FloatArray] | None = None,
+        ceiling_quality: Mapping[str, FloatArray] | None = None,
     ) -> None:
         """Add one decision per row of ``table``; a plan of None decides nothing.
 
@@ -49,6 +50,7 @@ class DecisionTable:
             reused_encode_ms: (Q,) encoding that the arms needn't do again; None for 0.
             answer_quality: measure → (Q,) of the policy's own rankings, NaN where an arm answers;
                 None where one always does.
+            ceiling_quality: the same of their documents in the ideal order.
         """
         decided = np.array([plan is not None for plan in plans], dtype=bool)
         count = int(decided.sum())
@@ -68,12 +70,13 @@ class DecisionTable:
                 np.zeros(count) if reused_encode_ms is None else reused_encode_ms[decided]
             ),
         }
-        answers = {
-            f"{ANSWER}{measure}": _numbers(values, decided)
-            for measure, values in (answer_quality or {}).items()
+        own = {
+            f"{prefix}{measure}": _numbers(values, decided)
+            for prefix, quality in ((ANSWER, answer_quality), (CEILING, ceiling_quality))
+            for measure, values in (quality or {}).items()
         }
-        schema = pa.schema([*_SCHEMA, *(pa.field(name, pa.float64()) for name in answers)])
-        self._parts.append(pa.table(content | answers, schema=schema))
+        schema = pa.schema([*_SCHEMA, *(pa.field(name, pa.float64()) for name in own)])
+        self._parts.append(pa.table(content | own, schema=schema))
 
     def add_columns(
         self,

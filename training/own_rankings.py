@@ -20,8 +20,26 @@ def own_quality(
     """
     if decided.rankings is None or runs is None:
         return None
-    arms = dict.fromkeys(arm for plan in decided.plans for arm in plan.arms)
-    return runs.quality_of(rows, decided.rankings, tuple(arms))
+    return runs.quality_of(rows, decided.rankings, _arms_of(decided))
+
+
+def own_ceiling(
+    runs: RecordedRuns | None, rows: Rows, decided: Decided
+) -> Mapping[str, FloatArray] | None:
+    """Measure → (n,) of what a policy ranked itself, in the ideal order; else as own_quality.
+
+    The most that any ranking of the candidates which the policy saw could come to.
+
+    Raises:
+        LabelsError: the labels don't tell how the documents were judged.
+    """
+    if decided.rankings is None or runs is None:
+        return None
+    return runs.ceiling_of(rows, decided.rankings, _arms_of(decided))
+
+
+def _arms_of(decided: Decided) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(arm for plan in decided.plans for arm in plan.arms))
 
 
 def primary(runs: RecordedRuns | None, own: Mapping[str, FloatArray] | None) -> FloatArray | None:

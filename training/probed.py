@@ -110,27 +110,50 @@ class RecordedRuns:
         Raises:
             LabelsError: the labels don't tell every document's grade and all grades of a query.
         """
-        answered = [place for place, one in enumerate(rankings) if one is not None]
-        found = {measure: np.full(len(rankings), np.nan) for measure in self.measures}
-        told = [measure for measure in self.measures if follows_from_grades(measure)]
-        relevant = self.relevant_grades
+        return self._quality(rows, self._graded(rows, rankings, arms))
+
+    def ceiling_of(
+        self, rows: np.ndarray, rankings: Sequence[Ranking | None], arms: Sequence[str]
+    ) -> dict[str, FloatArray]:
+        """Measure → (n,) quality of the same documents in their ideal order: by judged grade.
+
+        No ranking of these candidates has more nDCG@k, R@k, P@k or RR@k. As :meth:`quality_of`
+        otherwise. The rankings name every candidate, not only the first k.
+        """
+        graded = self._graded(rows, rankings, arms)
+        return self._quality(
+            rows, [None if one is None else sorted(one, reverse=True) for one in graded]
+        )
+
+    def _graded(
+        self, rows: np.ndarray, rankings: Sequence[Ranking | None], arms: Sequence[str]
+    ) -> list[list[int] | None]:
+        """(n,) grades of each ranking's documents in its order; None where there is no ranking."""
         by_arm = [(self.rankings(arm), self.grades(arm)) for arm in arms]
-        if relevant is None or any(grades is None for _, grades in by_arm):
+        if self.relevant_grades is None or any(grades is None for _, grades in by_arm):
             raise LabelsError(
                 "the quality of a policy's own ranking follows from judged grades, and the labels "
                 "lack some: rerun l2r oracle, which adds them without ranking anew"
             )
-        listed = []
-        for place in answered:
-            row, ranking = int(rows[place]), rankings[place]
-            assert ranking is not None
+        found: list[list[int] | None] = []
+        for row, ranking in zip(rows.tolist(), rankings, strict=True):
             grade_of: dict[str, int] = {}
-            for held, grades in by_arm:
+            for held, grades in by_arm if ranking is not None else ():
                 assert grades is not None
                 grade_of |= zip(held[row].doc_ids, grades[row], strict=True)
-            listed.append([grade_of[doc_id] for doc_id in ranking.doc_ids])
-        own = quality_of_grades(listed, [relevant[int(rows[one])] for one in answered], told)
-        for measure, values in own.items():
+            found.append(None if ranking is None else [grade_of[one] for one in ranking.doc_ids])
+        return found
+
+    def _quality(
+        self, rows: np.ndarray, graded: Sequence[Sequence[int] | None]
+    ) -> dict[str, FloatArray]:
+        assert self.relevant_grades is not None
+        answered = [place for place, one in enumerate(graded) if one is not None]
+        found = {measure: np.full(len(graded), np.nan) for measure in self.measures}
+        told = [measure for measure in self.measures if follows_from_grades(measure)]
+        listed = [one for one in graded if one is not None]
+        relevant = [self.relevant_grades[int(rows[place])] for place in answered]
+        for measure, values in quality_of_grades(listed, relevant, told).items():
             found[measure][answered] = values
         return found
 

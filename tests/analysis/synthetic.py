@@ -131,6 +131,14 @@ def decide(
     )
 
 
+def with_ceilings(table: pa.Table, **ceilings: list[float | None]) -> pa.Table:
+    """Tell what the ideal order of the merged candidates is worth: ``nDCG=[…]``, cut at 5."""
+    for measure, values in ceilings.items():
+        column = pa.array(values, pa.float64(), from_pandas=True)
+        table = table.append_column(f"ceiling:{measure}@5", column)
+    return table
+
+
 def with_answers(table: pa.Table, plans: list[str], **answers: list[float | None]) -> pa.Table:
     """Put other plans, and what the policy's own rankings are worth: ``nDCG=[…]``, cut at 5."""
     table = table.set_column(table.column_names.index("plan"), "plan", pa.array(plans))

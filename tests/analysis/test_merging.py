@@ -142,7 +142,7 @@ def test_the_oracle_is_passed_and_nothing_is_cut_off(merging_labels, merging_res
     closed = next(
         one.closed
         for one in merging_results.test.headrooms
-        if (one.policy, one.lam, one.metric, one.oracle) == ("merging", 0.0, "reward", "oracle(A)")
+        if (one.policy, one.lam, one.metric, one.ceiling) == ("merging", 0.0, "reward", "oracle(A)")
     )
     assert closed.value == pytest.approx(expected) and closed.low < expected < closed.high
     summary = next(
@@ -171,7 +171,7 @@ def test_a_mean_over_the_queries_that_happen_to_have_a_measure_is_no_mean(mergin
     closed = {
         one.policy: one.closed.value
         for one in results.test.headrooms
-        if (one.lam, one.metric, one.oracle) == (0.0, "R@5", "oracle(A)")
+        if (one.lam, one.metric, one.ceiling) == (0.0, "R@5", "oracle(A)")
     }
     assert closed["merging"] is None and closed["router"] is not None
     assert headroom_closed(float("nan"), 0.5, 0.7) is None

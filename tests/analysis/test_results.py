@@ -53,7 +53,7 @@ def test_the_oracle_closes_all_headroom_and_the_best_static_arm_none(tmp_path):
     found = {
         (one.policy, one.lam): one.closed
         for one in results.test.headrooms
-        if one.metric == "reward" and one.oracle == "oracle(A)"
+        if one.metric == "reward" and one.ceiling == "oracle(A)"
     }
     for lam in (0.0, 0.3):
         assert found["router", lam].value == pytest.approx(1.0)

@@ -83,7 +83,7 @@ def test_headroom_interval_agrees_with_scipy(tmp_path):
     ours = next(
         one.closed
         for one in results.test.headrooms
-        if (one.policy, one.metric, one.oracle) == ("router", "reward", "oracle(A)")
+        if (one.policy, one.metric, one.ceiling) == ("router", "reward", "oracle(A)")
     )
     width = theirs.high - theirs.low
     assert ours.value == pytest.approx(ratio(*data))

@@ -72,6 +72,11 @@ def test_exactly_merged_plans_have_an_answer_of_their_own(trained):
     assert set(decisions[merges]["lam"]) == {0.0}
     assert set(decisions[merges]["split"]) == {"train", "val", "test", "cv0", "cv1"}
     assert [name for name in decisions.columns if name.startswith("answer:")] == list(ANSWERS)
+    for answer in ANSWERS:  # no order of the same documents is better than the ideal one
+        ceiling = decisions[answer.replace("answer:", "ceiling:")]
+        np.testing.assert_array_equal(ceiling.notna(), merges)
+        assert (ceiling[merges] >= decisions[answer][merges] - 1e-12).all()
+        assert (ceiling[merges] > decisions[answer][merges]).any()
 
 
 def test_answers_are_as_good_as_ir_measures_says_of_what_is_served(trained):
