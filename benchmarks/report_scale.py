@@ -27,6 +27,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.results_file import write_result  # noqa: E402
+from oracle.tables import GROUP_COLUMNS  # noqa: E402
 
 ARMS = ("bm25", "text_dense", "text_late", "text_rerank", "mm_dense", "mm_late", "mm_rerank")
 ROUTER_ARMS = ("bm25", "text_dense", "text_rerank", "mm_dense", "mm_rerank")
@@ -52,7 +53,7 @@ def make_queries(n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
         "dataset": np.array([f"collection-{code}" for code in dataset], dtype=object),
         "query_id": np.array([f"q{row:07d}" for row in range(n)], dtype=object),
         "split": np.full(n, "test", dtype=object),
-        "text_group": np.array([f"{row:016x}" for row in range(n)], dtype=object),
+        **dict.fromkeys(GROUP_COLUMNS, np.array([f"{row:016x}" for row in range(n)], dtype=object)),
         "text": np.array([" ".join(text) for text in texts], dtype=object),
         "visual_density": density,
         "page_kind": np.array(["", "table", "chart"], dtype=object)[rng.integers(0, 3, n)],

@@ -52,6 +52,7 @@ def made_table(count: int) -> RoutingTable:
         query_ids=np.arange(count).astype(str).astype(object),
         splits=np.full(count, "train", dtype=object),
         text_groups=np.arange(count).astype(str).astype(object),
+        split_groups=np.arange(count).astype(str).astype(object),
         texts=np.array(texts, dtype=object),
         quality=numbers.random((count, ARMS)),
         latency_ms=numbers.random((count, ARMS)) * 10 + 1,

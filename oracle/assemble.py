@@ -16,19 +16,28 @@ from arms.catalogue import kind_of
 from arms.progress import Progress, SilentProgress
 from oracle.best_arm import best_arms
 from oracle.collect import TIMES, Collected, collect, made_on, memory_bytes, query_backends
+from oracle.groups import (
+    Groupings,
+    GroupsInForce,
+    groups_in_force,
+    split_entry,
+    split_rows,
+    suite_groupings,
+)
 from oracle.hardware import hardware, library_versions, source_commit
-from oracle.labels import MANIFEST, SCHEMA_VERSION, Labels
+from oracle.labels import MANIFEST, SCHEMA_VERSION, SPLIT, Labels
 from oracle.page_facts import page_kind, visual_densities
 from oracle.plan import UNIT_FOLDER, OracleJob, Unit, digest_of, index_source, job_digest
-from oracle.quality import measure_names, relevant_grades_of
-from oracle.split import query_groups, split_queries
+from oracle.quality import measure_names, relevant_grades_of, relevant_ids_of
 from oracle.tables import (
     BEST_ARM_SCHEMA,
     FAILURE_SCHEMA,
+    GROUP_COLUMNS,
     PAGE_FIELDS,
     QUERY_SCHEMA,
-    RELEVANT_FIELD,
+    RELEVANT_FIELDS,
     RELEVANT_GRADES,
+    RELEVANT_IDS,
     RUN_SCHEMA,
     SAMPLE_SCHEMA,
     column,
@@ -36,7 +45,7 @@ from oracle.tables import (
     write_table,
 )
 
-_QUERY_SCHEMA = pa.schema([*QUERY_SCHEMA, *PAGE_FIELDS, RELEVANT_FIELD])
+_QUERY_SCHEMA = pa.schema([*QUERY_SCHEMA, *PAGE_FIELDS, *RELEVANT_FIELDS])
 _NEVER_DEFAULT = ("late", "none")
 
 
@@ -68,7 +77,10 @@ def assemble(job: OracleJob, units: Sequence[Unit], progress: Progress | None = 
             collect(job, dataset, [one for one in units if one.dataset == dataset.name], measures)
             for dataset in sorted(job.datasets, key=lambda one: one.name)
         ]
-        labels = _labels(job, found, _manifest(job, found, units, measures))
+        groupings = suite_groupings(job.datasets)
+        force = groups_in_force(groupings, job.settings.split.by)
+        manifest = _manifest(job, found, units, measures) | {SPLIT: split_entry(force)}
+        labels = _labels(job, found, groupings, force, manifest)
         bar.advance()
         (folder / MANIFEST).unlink(missing_ok=True)
         for name, table, schema in (
@@ -94,9 +106,13 @@ def _clear_leftovers(job: OracleJob) -> None:
             path.unlink(missing_ok=True)
 
 
-def _labels(job: OracleJob, found: Sequence[Collected], manifest: dict[str, Any]) -> Labels:
-    splits = split_queries(job.datasets, job.settings.split, job.seed)
-    groups = query_groups(job.datasets)
+def _labels(
+    job: OracleJob,
+    found: Sequence[Collected],
+    groupings: Groupings,
+    force: GroupsInForce,
+    manifest: dict[str, Any],
+) -> Labels:
     keys = [(one.dataset.name, query_id) for one in found for query_id in one.query_ids]
     texts = {
         (dataset.name, query.query_id): query.text
@@ -112,8 +128,8 @@ def _labels(job: OracleJob, found: Sequence[Collected], manifest: dict[str, Any]
         router_arms=tuple(manifest["router_arms"]),
         datasets=array([dataset for dataset, _ in keys]),
         query_ids=array([query_id for _, query_id in keys]),
-        splits=array([splits[key] for key in keys]),
-        text_groups=array([groups[dataset][query_id] for dataset, query_id in keys]),
+        splits=split_rows(groupings.datasets.tolist(), force, job.settings.split, job.seed),
+        text_groups=groupings.query,
         texts=array([texts[key] for key in keys]),
         status=np.concatenate([one.status for one in found]),
         quality={
@@ -129,6 +145,15 @@ def _labels(job: OracleJob, found: Sequence[Collected], manifest: dict[str, Any]
                 for query_id in one.query_ids
             ]
         ),
+        relevant_ids=array(
+            [
+                tuple(relevant_ids_of(one.dataset.qrels[query_id]))
+                for one in found
+                for query_id in one.query_ids
+            ]
+        ),
+        near_duplicate_groups=groupings.near_duplicate,
+        document_groups=groupings.document,
     )
 
 
@@ -162,7 +187,10 @@ def _query_table(labels: Labels, found: Sequence[Collected]) -> pa.Table:
             "dataset": labels.datasets.tolist(),
             "query_id": labels.query_ids.tolist(),
             "split": labels.splits.tolist(),
-            "text_group": labels.text_groups.tolist(),
+            **{
+                name: groups.tolist()
+                for name, groups in zip(GROUP_COLUMNS, labels.groupings.columns, strict=True)
+            },
             "text": [] if labels.texts is None else labels.texts.tolist(),
             "visual_density": list(chain.from_iterable(densities)),
             "page_kind": [
@@ -171,6 +199,7 @@ def _query_table(labels: Labels, found: Sequence[Collected]) -> pa.Table:
                 for query_id in one.query_ids
             ],
             RELEVANT_GRADES: [] if labels.relevant_grades is None else list(labels.relevant_grades),
+            RELEVANT_IDS: [] if labels.relevant_ids is None else list(labels.relevant_ids),
         },
         schema=_QUERY_SCHEMA,
     )

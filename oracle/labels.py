@@ -5,11 +5,13 @@ A labels folder holds (DESIGN: "Files on disk"):
 ``labels.parquet``           one row per (dataset, query, arm): ``LABEL_COLUMNS`` + a column per
                              measure; quality and latency are null where the status is not
                              ``ok`` or ``empty``
-``queries.parquet``          ``dataset, query_id, split, text_group``, unless withheld ``text``, and
-                             of the relevant pages, for reports alone, ``visual_density`` (null
-                             where unknown) and ``page_kind`` (empty where unknown), and
-                             ``relevant_grades``: the grades above 0 of all documents judged for the
-                             query, found or not, descending (null where unknown)
+``queries.parquet``          ``dataset, query_id, split, text_group, near_duplicate_group,
+                             document_group`` (``oracle.groups``; null where unknown), unless
+                             withheld ``text``, and of the relevant pages, for reports alone,
+                             ``visual_density`` (null where unknown) and ``page_kind`` (empty where
+                             unknown), and ``relevant_grades`` and ``relevant_ids``: the grades
+                             above 0 of all documents judged for the query, found or not, descending
+                             (null where unknown), and those documents, by grade, then id
 ``runs.parquet``             ``dataset, query_id, arm, rank, doc_id, score, grade`` (rank from 1;
                              grade as judged, 0 where unjudged, null where unknown)
 ``latency_samples.parquet``  ``dataset, query_id, arm, repeat, latency_ms``
@@ -34,8 +36,12 @@ from arms.arm import ArmSpec
 from arms.catalogue import spec_of
 from arms.errors import LabelsError
 from arms.settings import ArmSettings
+from oracle.groups import Groupings
+from oracle.settings import SplitBy
 
 SCHEMA_VERSION = 1
+SPLIT = "split"
+"""A manifest's entry on how train, val and test were made: ``oracle.groups.split_entry``."""
 MANIFEST = "manifest.json"
 LABEL_COLUMNS = (
     "dataset",
@@ -76,7 +82,8 @@ class Labels:
     splits: TextArray
     """(Q,) ``train``, ``val`` or ``test``."""
     text_groups: TextArray
-    """(Q,) equal for queries that must share a split: ``oracle.split.query_groups``."""
+    """(Q,) equal for queries that must share a split whatever it is made by:
+    ``oracle.split.query_groups``."""
     texts: TextArray | None
     """(Q,) query text, or None where it was withheld."""
     status: TextArray
@@ -90,6 +97,31 @@ class Labels:
     """(Q,) tuple of the grades above 0 of all documents judged for the query, descending, or None
     where unknown; None as a whole where the labels don't have them. With a ranking's grades they
     give its quality: ``oracle.quality.quality_of_grades``."""
+    relevant_ids: TextArray | None = None
+    """(Q,) tuple of the documents that ``relevant_grades`` speaks of, in its order: by grade,
+    descending, then by id. None as there."""
+    near_duplicate_groups: TextArray | None = None
+    """(Q,) ``oracle.groups.Groupings.near_duplicate``; None as a whole where unknown."""
+    document_groups: TextArray | None = None
+    """(Q,) ``oracle.groups.Groupings.document``; None as a whole where unknown."""
+
+    @property
+    def groupings(self) -> Groupings:
+        """The groups of queries in each strength."""
+        unknown = np.full(len(self.query_ids), None, dtype=object)
+        near, document = self.near_duplicate_groups, self.document_groups
+        return Groupings(
+            self.datasets,
+            self.text_groups,
+            unknown if near is None else near,
+            unknown if document is None else document,
+        )
+
+    @property
+    def split_by(self) -> SplitBy:
+        """What ``splits`` were made by: the manifest's ``split``, or else equal texts."""
+        by: SplitBy = self.manifest.get(SPLIT, {}).get("by", "query")
+        return by
 
     @property
     def primary_measure(self) -> str:
@@ -229,6 +261,9 @@ def read_labels(folder: Path) -> Labels:
     def ordered(name: str) -> TextArray:
         return np.asarray(queries[name].to_numpy(zero_copy_only=False)[keys.order], dtype=object)
 
+    def optional(name: str) -> TextArray | None:
+        return ordered(name) if name in queries.column_names else None
+
     return Labels(
         pipelines=pipelines,
         router_arms=tuple(manifest["router_arms"]),
@@ -241,14 +276,17 @@ def read_labels(folder: Path) -> Labels:
         quality=quality,
         latency_ms=latency,
         manifest=manifest,
-        relevant_grades=_relevant_grades(queries, keys.order),
+        relevant_grades=_tuples(queries, "relevant_grades", keys.order),
+        relevant_ids=_tuples(queries, "relevant_ids", keys.order),
+        near_duplicate_groups=optional("near_duplicate_group"),
+        document_groups=optional("document_group"),
     )
 
 
-def _relevant_grades(queries: pa.Table, order: NDArray[np.intp]) -> TextArray | None:
-    if "relevant_grades" not in queries.column_names:
+def _tuples(queries: pa.Table, name: str, order: NDArray[np.intp]) -> TextArray | None:
+    if name not in queries.column_names:
         return None
-    lists = queries["relevant_grades"].to_pylist()
+    lists = queries[name].to_pylist()
     found = np.fromiter((None if one is None else tuple(one) for one in lists), dtype=object)
     return np.asarray(found[order], dtype=object)
 

@@ -113,6 +113,12 @@ def relevant_grades_of(judged: Mapping[str, int]) -> list[int]:
     return sorted((int(grade) for grade in judged.values() if grade > 0), reverse=True)
 
 
+def relevant_ids_of(judged: Mapping[str, int]) -> list[str]:
+    """Return the documents that a query's judgements grade above 0: by grade, then by id."""
+    found = [(-grade, doc_id) for doc_id, grade in judged.items() if grade > 0]
+    return [doc_id for _, doc_id in sorted(found)]
+
+
 def quality_of_grades(
     grades: Sequence[Sequence[int]],
     relevant_grades: Sequence[Sequence[int]],

@@ -21,8 +21,8 @@ from oracle.plan import OracleJob, Unit, digest_of, index_source, job_digest, pl
 from oracle.quality import measure_names
 from oracle.settings import OracleSettings
 from oracle.shared_terms import warn_of_strangers
-from oracle.split import split_queries
-from oracle.tables import GRADE, RELEVANT_GRADES, damage_of
+from oracle.split import query_groups
+from oracle.tables import GRADE, GROUP_COLUMNS, RELEVANT_GRADES, RELEVANT_IDS, damage_of
 from oracle.work import OpenArms, run_unit
 
 _log = logging.getLogger(__name__)
@@ -127,9 +127,10 @@ def is_complete(job: OracleJob) -> bool:
         named = "".join(f"\n  {path}: {damage}" for path, damage in damaged.items())
         _log.warning("complete labels have damaged files; writing the labels again:%s", named)
         return False
-    for name, column in (("runs", GRADE), ("queries", RELEVANT_GRADES)):
-        if column not in pq.read_schema(folder / f"{name}.parquet").names:
-            return False  # written before there were grades; every unit of work is done
+    wanted = {"runs": [GRADE], "queries": [*GROUP_COLUMNS, RELEVANT_GRADES, RELEVANT_IDS]}
+    for name, columns in wanted.items():
+        if set(columns) - set(pq.read_schema(folder / f"{name}.parquet").names):
+            return False  # written before there were such columns; every unit of work is done
     for dataset in job.datasets:
         for arm in job.arms_of(dataset.name):
             source = index_source(job, dataset.name, arm)
@@ -178,11 +179,13 @@ def _check_datasets(job: OracleJob) -> list[str]:
 
 
 def _check_split(job: OracleJob) -> list[str]:
-    splits = Counter(split_queries(job.datasets, job.settings.split, job.seed).values())
-    if not splits or splits["test"]:
+    groups = Counter(
+        group for of_query in query_groups(job.datasets).values() for group in of_query.values()
+    )
+    if len(groups) != 1:
         return []
     return [
-        f"the queries ({splits.total()}) all have the same text, so none can be held out for "
+        f"the queries ({groups.total()}) all have the same text, so none can be held out for "
         "testing: judge at least two queries of different text (l2r queries makes some)"
     ]
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from arms.reward import check_lam
 from arms.settings import Settings
+
+SplitBy = Literal["query", "near_duplicate", "document"]
+"""What a split keeps together (``oracle.groups``), from the loosest to the strictest."""
 
 
 class LatencySettings(Settings):
@@ -27,7 +31,14 @@ class LatencySettings(Settings):
 
 
 class SplitSettings(Settings):
-    """Shares of each dataset's queries."""
+    """How each dataset's queries are split, and their shares."""
+
+    by: SplitBy = Field(
+        default="near_duplicate",
+        description="what is never on two sides: query: equal texts; near_duplicate: nearly equal "
+        "texts with a relevant document in common, too; document: all queries with a relevant "
+        "document in common, too",
+    )
 
     train: float = Field(default=0.8, gt=0, le=1)
     val: float = Field(default=0.1, ge=0, le=1)

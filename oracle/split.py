@@ -28,16 +28,6 @@ def is_text_group(group: str) -> bool:
     return "/" not in group
 
 
-def split_queries(
-    datasets: Sequence[Dataset], shares: SplitSettings, seed: int
-) -> dict[QueryKey, str]:
-    """Return ``train``, ``val`` or ``test`` for every query of the suite.
-
-    See :func:`split_grouped` and :func:`query_groups`.
-    """
-    return split_grouped(query_groups(datasets), shares, seed)
-
-
 def query_groups(datasets: Sequence[Dataset]) -> dict[str, dict[str, str]]:
     """Return dataset → query id → group: what a split or a fold must not tear apart.
 

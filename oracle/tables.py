@@ -16,8 +16,10 @@ from oracle.labels import LABEL_COLUMNS
 _TEXT_COLUMNS = ("dataset", "query_id", "split", "arm", "status")
 _TYPES = {"latency_modelled": pa.bool_(), "repeats": pa.int32()}
 
+GROUP_COLUMNS = ("text_group", "near_duplicate_group", "document_group")
+"""Of ``queries.parquet``: the groups of each strength (``oracle.groups``), loosest first."""
 QUERY_SCHEMA = pa.schema(
-    [(name, pa.string()) for name in ("dataset", "query_id", "split", "text_group", "text")]
+    [(name, pa.string()) for name in ("dataset", "query_id", "split", *GROUP_COLUMNS, "text")]
 )
 PAGE_FIELDS = (pa.field("visual_density", pa.float64()), pa.field("page_kind", pa.string()))
 """Of ``queries.parquet``; labels of before 0.2, and imported ones, don't have them."""
@@ -35,8 +37,12 @@ RUN_SCHEMA = pa.schema(
 GRADE = "grade"
 """Of ``runs.parquet``; rankings of before 0.2 don't have it."""
 RELEVANT_GRADES = "relevant_grades"
-RELEVANT_FIELD = pa.field(RELEVANT_GRADES, pa.list_(pa.int32()))
-"""Of ``queries.parquet``; labels of before 0.2, and those imported from tables, don't have it."""
+RELEVANT_IDS = "relevant_ids"
+RELEVANT_FIELDS = (
+    pa.field(RELEVANT_GRADES, pa.list_(pa.int32())),
+    pa.field(RELEVANT_IDS, pa.list_(pa.string())),
+)
+"""Of ``queries.parquet``, aligned; labels imported from tables don't have them."""
 SAMPLE_SCHEMA = pa.schema(
     [
         ("dataset", pa.string()),

@@ -15,7 +15,7 @@ from arms.atomic import write_json
 from arms.errors import LabelsError
 from oracle.labels import MANIFEST, Labels, read_manifest
 from oracle.split import QueryKey, is_text_group, text_group
-from oracle.tables import write_small_table, write_table
+from oracle.tables import GROUP_COLUMNS, write_small_table, write_table
 
 _LEFT_OUT = ("latency_samples", "failures", "best_arms")
 _SMALL = pa.float32()
@@ -29,7 +29,7 @@ def export_without_text(
 ) -> None:
     """Copy complete labels to ``target`` without text; existing files there are replaced.
 
-    Query ids, splits, text groups, statuses, qualities and latencies stay. Texts and failure
+    Query ids, splits, groups, statuses, qualities and latencies stay. Texts and failure
     messages (which may quote a text) go; rankings, single samples and derived best arms go too,
     for size. The manifest lists what is ``withheld``.
 
@@ -76,7 +76,7 @@ def withhold_texts(queries: pa.Table, mode: Literal["keep", "omit", "hash"]) -> 
     ``keep``: all. ``hash``: no text; ``text_group`` stays the hash of the normalised text, so
     that whoever holds the texts can check that they are the ones that were labelled. It has no
     salt on purpose: one that is published doesn't hinder guessing, and a secret one would take
-    that check away. ``omit``: no text, and text groups become numbers in order of appearance, from
+    that check away. ``omit``: no text, and groups become numbers in order of appearance, from
     which no guess at a text can be confirmed.
     """
     if mode == "keep":
@@ -84,9 +84,12 @@ def withhold_texts(queries: pa.Table, mode: Literal["keep", "omit", "hash"]) -> 
     bare = queries.select([name for name in queries.column_names if name != "text"])
     if mode == "hash":
         return bare
-    codes = bare["text_group"].combine_chunks().dictionary_encode().indices
-    numbered = pa.array([f"g{code}" for code in codes.to_pylist()], pa.string())
-    return bare.set_column(bare.column_names.index("text_group"), "text_group", numbered)
+    for name in GROUP_COLUMNS:
+        codes = bare[name].combine_chunks().dictionary_encode().indices
+        numbers = [None if code is None else f"g{code}" for code in codes.to_pylist()]
+        place = bare.column_names.index(name)
+        bare = bare.set_column(place, name, pa.array(numbers, pa.string()))
+    return bare
 
 
 def without_paths(content: Any) -> Any:

@@ -37,7 +37,7 @@ class FoldRows:
 def rows_of_fold(shop: Workshop, folds: NDArray[np.intp], fold: int) -> FoldRows | None:
     """Return the rows outside ``fold``; None where there is nothing to train on.
 
-    A query whose text also stands in the fold is left out.
+    A query of a group that also stands in the fold is left out.
 
     Args:
         shop: what every fit shares.
@@ -47,7 +47,7 @@ def rows_of_fold(shop: Workshop, folds: NDArray[np.intp], fold: int) -> FoldRows
     action = shop.action
     outside = folds != fold
     outside &= ~np.isin(
-        action.text_groups.astype(str), np.unique(action.text_groups[~outside].astype(str))
+        action.split_groups.astype(str), np.unique(action.split_groups[~outside].astype(str))
     )
     seen = np.flatnonzero(outside)
     if not action.comparable[seen].any():

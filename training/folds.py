@@ -1,4 +1,4 @@
-"""Grouped cross-validation folds: queries with the same text always share a fold."""
+"""Grouped cross-validation folds: queries of one group in force always share a fold."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def _shuffled(groups: set[str], seed: int) -> list[str]:
 
 def check_folds(table: RoutingTable, folds: int) -> None:
     """Raise ``SettingsError`` where some of the folds would be empty."""
-    texts = len(set(table.text_groups.tolist()))
-    if folds > texts:
+    groups = len(set(table.split_groups.tolist()))
+    if folds > groups:
         raise SettingsError(
-            f"training.cross_validation_folds is {folds}, and the labels have {texts} queries of "
-            "different text, which are never parted; lower it (0: no cross-validation), or label "
-            "more queries"
+            f"training.cross_validation_folds is {folds}, and the labels have {groups} groups of "
+            "queries that are never parted; lower it (0: no cross-validation), label more "
+            "queries, or set training.split to a looser one"
         )
 
 
@@ -37,10 +37,10 @@ def fold_of_queries(table: RoutingTable, folds: int, seed: int) -> NDArray[np.in
     """
     fold_of: dict[str, int] = {}
     for dataset in sorted(set(table.datasets)):
-        groups = set(table.text_groups[table.datasets == dataset]) - set(fold_of)
+        groups = set(table.split_groups[table.datasets == dataset]) - set(fold_of)
         for group in _shuffled(groups, seed):
             fold_of[group] = len(fold_of) % folds
-    return np.array([fold_of[group] for group in table.text_groups], dtype=np.intp)
+    return np.array([fold_of[group] for group in table.split_groups], dtype=np.intp)
 
 
 def held_out_share(table: RoutingTable, share: float, seed: int) -> NDArray[np.bool_]:

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from arms.catalogue import KINDS
 from arms.errors import LabelsError
 from arms.reward import BoolArray, FloatArray, normalised_latency, reward, total_latency
+from oracle.groups import groups_in_force
 from oracle.labels import Labels, TextArray, labelled_arms
+from oracle.settings import SplitBy
 
 Texts = Mapping[tuple[str, str], str]
 """(dataset, query id) → query text, for labels that were published without it."""
@@ -29,6 +31,10 @@ class RoutingTable:
     query_ids: TextArray
     splits: TextArray
     text_groups: TextArray
+    """(Q,) equal for queries of equal text."""
+    split_groups: TextArray
+    """(Q,) the groups in force: queries of one group share a fold, and none of them learns from
+    another's judgements. Never finer than ``text_groups``."""
     texts: TextArray
     quality: FloatArray
     """(Q, arms) the primary measure; NaN where the arm failed or isn't there."""
@@ -59,6 +65,7 @@ class RoutingTable:
             query_ids=self.query_ids[wanted],
             splits=self.splits[wanted],
             text_groups=self.text_groups[wanted],
+            split_groups=self.split_groups[wanted],
             texts=self.texts[wanted],
             quality=self.quality[wanted],
             latency_ms=self.latency_ms[wanted],
@@ -102,8 +109,15 @@ class RoutingTable:
         return np.divide(total, count, out=np.full(len(self.arms), np.inf), where=count > 0)
 
 
-def routing_table(labels: Labels, arms: Sequence[str], texts: Texts | None = None) -> RoutingTable:
+def routing_table(
+    labels: Labels,
+    arms: Sequence[str],
+    texts: Texts | None = None,
+    split: SplitBy | None = None,
+) -> RoutingTable:
     """Cut the labels down to ``arms``, with each query's text attached.
+
+    ``split``: which groups are in force; default: those that the labels' split was made by.
 
     Raises:
         LabelsError: an arm isn't in the labels, or a query's text is nowhere to be found.
@@ -117,6 +131,7 @@ def routing_table(labels: Labels, arms: Sequence[str], texts: Texts | None = Non
         query_ids=labels.query_ids,
         splits=labels.splits,
         text_groups=labels.text_groups,
+        split_groups=groups_in_force(labels.groupings, split or labels.split_by).groups,
         texts=_texts_of(labels, texts),
         quality=np.where(competes, labels.quality[labels.primary_measure][:, columns], np.nan),
         latency_ms=np.where(competes, labels.latency_ms[:, columns], np.nan),

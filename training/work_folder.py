@@ -26,7 +26,7 @@ _REVISION = 2
 def fingerprint(table: RoutingTable) -> str:
     """Hash of everything training reads of a table."""
     digest = hashlib.sha256(json.dumps([table.arms, len(table)]).encode())
-    for column in (table.texts, table.text_groups):
+    for column in (table.texts, table.split_groups):
         digest.update(json.dumps(column.tolist()).encode())
     for array in (table.quality, table.latency_ms, table.competes):
         digest.update(np.ascontiguousarray(array).tobytes())

@@ -44,6 +44,8 @@ class QueryRows:
     relevant_grades: ObjectArray | None = None
     """(Q,) lists of the grades above 0 of all judged documents, descending; None: the source has no
     judgements."""
+    relevant_ids: ObjectArray | None = None
+    """(Q,) lists of those documents, by grade, then id; None as there."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -89,6 +91,7 @@ class Grid:
                 None if queries.splits is None else queries.splits[kept],
                 queries.rows[kept],
                 None if queries.relevant_grades is None else queries.relevant_grades[kept],
+                None if queries.relevant_ids is None else queries.relevant_ids[kept],
             ),
             quality={name: cut(numbers) for name, numbers in self.quality.items()},
             latency_ms=cut(self.latency_ms),

@@ -24,7 +24,7 @@ from oracle.importing.problems import Problems, refuse
 from oracle.importing.sources import open_table
 from oracle.importing.tables import check_options
 from oracle.importing.write import Imported, ImportOptions, write_grid
-from oracle.quality import measure_names, query_quality, relevant_grades_of
+from oracle.quality import measure_names, query_quality, relevant_grades_of, relevant_ids_of
 from oracle.tables import RUN_SCHEMA
 
 _EMPTY = Ranking((), ())
@@ -258,6 +258,9 @@ def _grid(
             rows=order,
             relevant_grades=np.fromiter(
                 (relevant_grades_of(qrels[name]) for name in names), dtype=object
+            ),
+            relevant_ids=np.fromiter(
+                (relevant_ids_of(qrels[name]) for name in names), dtype=object
             ),
         ),
         arms=tuple(arms),

@@ -15,18 +15,26 @@ from numpy.typing import NDArray
 from arms.atomic import atomic_folder, write_json
 from arms.errors import LabelsError, SettingsError
 from arms.text_form import composed
+from oracle.groups import (
+    Groupings,
+    group_queries,
+    groups_in_force,
+    split_entry,
+    split_rows,
+)
 from oracle.hardware import library_versions, source_commit
-from oracle.importing.grid import Grid
+from oracle.importing.grid import Grid, QueryRows
 from oracle.importing.problems import Problems, refuse, write_problems
-from oracle.labels import MANIFEST, SCHEMA_VERSION, read_manifest
+from oracle.labels import MANIFEST, SCHEMA_VERSION, SPLIT, read_manifest
 from oracle.plan import digest_of
 from oracle.release.checksums import sha256_of
-from oracle.settings import OracleSettings
-from oracle.split import split_grouped
+from oracle.settings import OracleSettings, SplitBy, SplitSettings
 from oracle.tables import (
+    GROUP_COLUMNS,
     QUERY_SCHEMA,
-    RELEVANT_FIELD,
+    RELEVANT_FIELDS,
     RELEVANT_GRADES,
+    RELEVANT_IDS,
     column,
     label_schema,
     write_table,
@@ -56,6 +64,9 @@ class ImportOptions:
     """Leave out what has a problem, and record it, instead of refusing."""
     seed: int = 42
     """Of the split, where the source has none."""
+    split: SplitBy = "near_duplicate"
+    """What the split keeps together, where the source has none; looser where texts or judgements
+    are unknown."""
     overwrite: bool = False
     """Replace labels of an earlier import in the target."""
 
@@ -82,6 +93,8 @@ class Imported:
     arms: tuple[str, ...]
     measures: tuple[str, ...]
     splits: Mapping[str, int]
+    split: Mapping[str, Any]
+    """What the manifest says of how the split was made."""
 
 
 def check_import_target(target: Path, overwrite: bool) -> None:
@@ -150,14 +163,20 @@ def write_grid(
     grid, status = grid.taken(kept), status[kept]
     order = np.lexsort((grid.queries.query_ids.astype(str), grid.queries.datasets.astype(str)))
     grid, status = grid.taken(order), status[order]
-    splits = _splits(grid, options.seed)
-    manifest = _manifest(grid, status, options, kind, files, dropped)
+    groupings = _groupings(grid.queries)
+    force = groups_in_force(groupings, options.split)
+    splits = grid.queries.splits
+    made_by: dict[str, Any] = {"by": "query", "given": True, "fallbacks": {}}
+    if splits is None:
+        made_by = split_entry(force)
+        splits = split_rows(groupings.datasets.tolist(), force, SplitSettings(), options.seed)
+    manifest = _manifest(grid, status, options, kind, files, dropped) | {SPLIT: made_by}
     with atomic_folder(target) as folder:
         measures = tuple(grid.quality)
         write_table(
             folder / "labels.parquet", _labels(grid, status, splits), label_schema(measures)
         )
-        queries = _queries(grid, splits)
+        queries = _queries(grid, groupings, splits)
         write_table(folder / "queries.parquet", queries, queries.schema)
         if runs is not None:
             write_table(folder / "runs.parquet", runs, runs.schema)
@@ -171,21 +190,17 @@ def write_grid(
         grid.arms,
         tuple(grid.quality),
         dict(sorted(Counter(splits.tolist()).items())),
+        made_by,
     )
 
 
-def _splits(grid: Grid, seed: int) -> NDArray[np.object_]:
-    queries = grid.queries
-    if queries.splits is not None:
-        return queries.splits
-    groups: dict[str, dict[str, str]] = {}
-    for dataset, query_id, group in zip(
-        queries.datasets, queries.query_ids, queries.groups(), strict=True
-    ):
-        groups.setdefault(dataset, {})[query_id] = group
-    splits = split_grouped(groups, OracleSettings().split, seed)
-    keys = zip(queries.datasets, queries.query_ids, strict=True)
-    return np.array([splits[key] for key in keys], dtype=object)
+def _groupings(queries: QueryRows) -> Groupings:
+    return group_queries(
+        queries.datasets.tolist(),
+        queries.groups().tolist(),
+        None if queries.texts is None else [text or "" for text in queries.texts],
+        None if queries.relevant_ids is None else queries.relevant_ids.tolist(),
+    )
 
 
 def _labels(grid: Grid, status: NDArray[np.object_], splits: NDArray[np.object_]) -> pa.Table:
@@ -212,19 +227,23 @@ def _labels(grid: Grid, status: NDArray[np.object_], splits: NDArray[np.object_]
     )
 
 
-def _queries(grid: Grid, splits: NDArray[np.object_]) -> pa.Table:
+def _queries(grid: Grid, groupings: Groupings, splits: NDArray[np.object_]) -> pa.Table:
     queries = grid.queries
     columns = {
         "dataset": queries.datasets.tolist(),
         "query_id": queries.query_ids.tolist(),
         "split": splits.tolist(),
-        "text_group": queries.groups().tolist(),
+        **{
+            name: groups.tolist()
+            for name, groups in zip(GROUP_COLUMNS, groupings.columns, strict=True)
+        },
     }
     if queries.texts is not None:
         columns["text"] = queries.texts.tolist()
-    if queries.relevant_grades is not None:
+    if queries.relevant_grades is not None and queries.relevant_ids is not None:
         columns[RELEVANT_GRADES] = queries.relevant_grades.tolist()
-    known = pa.schema([*QUERY_SCHEMA, RELEVANT_FIELD])
+        columns[RELEVANT_IDS] = queries.relevant_ids.tolist()
+    known = pa.schema([*QUERY_SCHEMA, *RELEVANT_FIELDS])
     return pa.table(columns, schema=pa.schema([known.field(name) for name in columns]))
 
 

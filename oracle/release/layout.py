@@ -17,7 +17,7 @@ from oracle.tables import (
     GRADE,
     PAGE_FIELDS,
     QUERY_SCHEMA,
-    RELEVANT_FIELD,
+    RELEVANT_FIELDS,
     RUN_SCHEMA,
     SAMPLE_SCHEMA,
     label_schema,
@@ -53,6 +53,11 @@ DESCRIPTIONS = {
     "text": "the query's text",
     "text_group": "equal for queries of equal text (letter case and white space aside), or of a "
     "group that their dataset names as dataset/group; never on two sides",
+    "near_duplicate_group": "equal within a dataset for queries joined, directly or through "
+    "others, by nearly equal texts (cosine of character n-grams of at least 0.8) and a relevant "
+    "document in common, beside those of one text_group; null where unknown",
+    "document_group": "equal within a dataset for queries joined, directly or through others, by a "
+    "relevant document in common, beside those of one near_duplicate_group; null where unknown",
     "arm": "retrieval pipeline, as `name@granularity#encoder`, short where unambiguous",
     "status": "ok; empty: ran and found nothing (quality 0); error or timeout: no result, "
     "quality and latency are null; skipped: the dataset lacks the arm",
@@ -69,6 +74,8 @@ DESCRIPTIONS = {
     "relevant_grades": "grades above 0 of all documents judged for the query, whether an arm found "
     "them or not, descending; null where unknown; gold information. With `grade` of runs they give "
     "the quality of any ranking of the documents seen",
+    "relevant_ids": "the documents that relevant_grades speaks of, in its order: by grade, then by "
+    "id; null where unknown; gold information",
     "rank": "place in the ranking, from 1",
     "doc_id": "document of the collection",
     "score": "the arm's own score of the document",
@@ -107,7 +114,7 @@ def table_schemas(
     if with_pages:
         queries = pa.schema([*queries, *PAGE_FIELDS])
     if with_relevant_grades:
-        queries = queries.append(RELEVANT_FIELD)
+        queries = pa.schema([*queries, *RELEVANT_FIELDS])
     runs = RUN_SCHEMA if with_grades else RUN_SCHEMA.remove(RUN_SCHEMA.names.index(GRADE))
     return {
         "labels": label_schema(measures),

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from oracle.labels import Labels, read_labels
+from oracle.tables import GROUP_COLUMNS
 from router.decisions import DECISION_SCHEMA, write_decisions
 
 PIPELINES = ("bm25", "text_dense", "text_late", "text_rerank")
@@ -65,7 +66,8 @@ class World:
             "repeats": np.full(int(kept.sum()), repeats),
         }
         pq.write_table(pa.table(columns), folder / "labels.parquet")
-        queries = {"dataset": datasets, "query_id": ids, "split": splits, "text_group": ids}
+        queries = {"dataset": datasets, "query_id": ids, "split": splits}
+        queries |= dict.fromkeys(GROUP_COLUMNS, ids)
         pq.write_table(pa.table(queries), folder / "queries.parquet")
         if repeats:
             self._write_samples(folder, columns, repeats)

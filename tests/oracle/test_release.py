@@ -22,6 +22,7 @@ from oracle.release.licences import parse_licence
 from oracle.release.verify import verify_release
 from oracle.release.write import release_labels
 from oracle.split import text_group
+from oracle.tables import GROUP_COLUMNS
 from oracle.withhold import attach_texts, without_paths
 from tests.analysis.synthetic import make_world
 
@@ -40,7 +41,9 @@ def make_labels(folder: Path) -> Path:
     world.write(folder)
     queries = pq.read_table(folder / "queries.parquet").to_pydict()
     texts = [f"secret question {query_id}" for query_id in queries["query_id"]]
-    queries["text"], queries["text_group"] = texts, [text_group(text) for text in texts]
+    queries["text"] = texts
+    for name in GROUP_COLUMNS:
+        queries[name] = [text_group(text) for text in texts]
     pq.write_table(pa.table(queries), folder / "queries.parquet")
     samples = pq.read_table(folder / "latency_samples.parquet").to_pandas()
     samples.dropna().to_parquet(folder / "latency_samples.parquet", index=False)
@@ -718,8 +721,8 @@ print(queries.num_rows, queries.column_names)
     assert run.stdout.splitlines() == [
         "44310 ['dataset', 'query_id', 'split', 'arm', 'status', 'nDCG@5']",
         "['full'] 44310 ['labels', 'queries', 'best_arms', 'runs']",
-        "6330 ['dataset', 'query_id', 'split', 'text_group', 'visual_density', 'page_kind', "
-        "'relevant_grades']",
+        "6330 ['dataset', 'query_id', 'split', 'text_group', 'near_duplicate_group', "
+        "'document_group', 'visual_density', 'page_kind', 'relevant_grades', 'relevant_ids']",
     ]
     shown = subprocess.run(
         [sys.executable, "example.py"], cwd=target, capture_output=True, text=True, env=offline

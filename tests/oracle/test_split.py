@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from arms.corpora.corpus import Dataset, MemoryCorpus
 from arms.records import Query
 from oracle.settings import SplitSettings
-from oracle.split import query_groups, split_queries, text_group
+from oracle.split import query_groups, split_grouped, text_group
 
 SHARES = SplitSettings()
 
@@ -15,6 +15,10 @@ SHARES = SplitSettings()
 def named(name: str, texts: list[str]) -> Dataset:
     queries = tuple(Query(f"q{row}", text) for row, text in enumerate(texts))
     return Dataset(name, MemoryCorpus(name, []), queries, {})
+
+
+def split_queries(suite, shares, seed: int) -> dict:
+    return split_grouped(query_groups(suite), shares, seed)
 
 
 def counts(splits: dict) -> Counter:

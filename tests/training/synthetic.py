@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from oracle.tables import GROUP_COLUMNS
+
 ARMS = ("bm25", "text_dense", "text_rerank")
 LATENCY_MS = (2.0, 10.0, 40.0)
 WORDS = {
@@ -82,7 +84,7 @@ def write_labels(
         "dataset": names,
         "query_id": ids,
         "split": splits,
-        "text_group": [f"g{n:04d}" for n in range(count)],
+        **{name: [f"g{n:04d}" for n in range(count)] for name in GROUP_COLUMNS},
     }
     if with_text:
         queries["text"] = texts

@@ -6,7 +6,14 @@ from training.table import RoutingTable
 
 
 def make_table(
-    quality, latency_ms=None, competes=None, comparable=None, datasets=None, groups=None, texts=None
+    quality,
+    latency_ms=None,
+    competes=None,
+    comparable=None,
+    datasets=None,
+    groups=None,
+    texts=None,
+    split_groups=None,
 ) -> RoutingTable:
     quality = np.asarray(quality, dtype=float)
     count, arms = quality.shape
@@ -22,6 +29,7 @@ def make_table(
         query_ids=column(None, [f"q{row}" for row in range(count)]),
         splits=column(None, ["train"] * count),
         text_groups=column(groups, [f"g{row}" for row in range(count)]),
+        split_groups=column(split_groups or groups, [f"g{row}" for row in range(count)]),
         texts=column(texts, [f"text {row}" for row in range(count)]),
         quality=np.where(competes, quality, np.nan),
         latency_ms=np.where(competes, latency, np.nan),

@@ -79,12 +79,14 @@ class RouteTable:
 
         At λ = 0 the reward is the quality, so whatever learns from rewards learns these labels.
         """
+        groups = np.array([text_group(text) for text in self.texts], dtype=object)
         return RoutingTable(
             arms=self.routes,
             datasets=self.sources,
             query_ids=self.query_ids,
             splits=self.splits,
-            text_groups=np.array([text_group(text) for text in self.texts], dtype=object),
+            text_groups=groups,
+            split_groups=groups,
             texts=self.texts,
             quality=self.needed.astype(np.float64),
             latency_ms=np.ones(self.needed.shape),
@@ -154,7 +156,9 @@ def _cut(
             return ["train"] * len(rows)
         settings, names = SplitSettings(train=1 - share, val=0.0, test=share), {"test": "val"}
     else:
-        settings = SplitSettings(train=1 - sum(shares.values()), **shares)
+        settings = SplitSettings(
+            train=1 - sum(shares.values()), val=shares["val"], test=shares["test"]
+        )
         names = {}
     of_source: dict[str, dict[str, str]] = {}
     for row in rows.tolist():
