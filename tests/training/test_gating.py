@@ -26,6 +26,7 @@ def table(quality, latency=(1.0, 9.0), competes=None, n=N):
         query_ids=texts,
         splits=np.array(["train"] * (n // 2) + ["val"] * (n - n // 2), dtype=object),
         text_groups=texts,
+        split_groups=texts,
         texts=texts,
         quality=np.where(there, quality, np.nan),
         latency_ms=np.where(there, np.tile(latency, (n, 1)), np.nan),

@@ -13,8 +13,8 @@ from arms.corpora.page_demo.world import PLACES, draw_organisations
 from arms.corpora.page_demo.write import PageDemoSettings, write_page_demo
 from arms.corpora.reader import read_dataset
 from arms.settings import DatasetSettings
+from oracle.groups import STRENGTHS, groups_in_force, split_rows, suite_groupings
 from oracle.settings import SplitSettings
-from oracle.split import split_queries
 
 SMALL = PageDemoSettings(organisations=5, seed=7)
 PIXEL_KINDS = ("chart", "scan")
@@ -115,11 +115,16 @@ def test_no_other_page_states_a_questions_fact(dataset):
                 assert (fact.subject in listed) == (fact.place == "table")
 
 
-def test_test_questions_come_in_frames_phrasings_and_of_pages_that_training_never_saw(dataset):
-    splits = split_queries([dataset], SplitSettings(train=0.6, val=0.2, test=0.2), seed=42)
+@pytest.mark.parametrize("by", STRENGTHS)
+def test_test_questions_come_in_frames_phrasings_and_of_pages_that_training_never_saw(dataset, by):
+    force = groups_in_force(suite_groupings([dataset]), by)
+    assert not force.fallbacks
+    shares = SplitSettings(train=0.6, val=0.2, test=0.2)
+    splits = split_rows([dataset.name] * len(dataset.queries), force, shares, seed=42)
     by_split = {name: [] for name in ("train", "val", "test")}
-    for query in dataset.queries:
-        by_split[splits[dataset.name, query.query_id]].append(query)
+    queries = sorted(dataset.queries, key=lambda one: one.query_id)
+    for query, split in zip(queries, splits, strict=True):
+        by_split[split].append(query)
     assert {name: len(found) for name, found in by_split.items()} == {
         "train": 126, "val": 42, "test": 42,
     }  # fmt: skip
