@@ -659,6 +659,40 @@ def compare(
         typer.echo(f"all changes: {save_comparison(compared, output)}")
 
 
+@app.command()
+def audit(
+    labels: Annotated[Path, typer.Argument(help="a labels/ folder, or a release of one")],
+    router: Annotated[
+        Path | None, typer.Argument(help="the router/ folder trained from them; default: none")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="write audit.md and a CSV per table into this folder")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="of the bootstrap")] = 42,
+) -> None:
+    """Say what a reviewer would object to in labels, and in claims made from them.
+
+    Recomputes every measure from rankings and grades, looks for questions and documents that
+    held-out queries share with training, says how much rests on modelled latencies, and compares a
+    router's policies with simple baselines, on documents seen in training and unseen.
+
+    Example: l2r audit runs/labels runs/router --output runs/audit
+    """
+    from analysis.audit.run import CLEAN, write_audit
+    from analysis.audit.run import audit as audited_by
+
+    found = audited_by(labels, router, seed=seed)
+    for one in found.findings.remarks:
+        typer.echo(f"- {one}")
+    typer.echo("what a reviewer would object to:")
+    for number, objection in enumerate(found.objections, 1):
+        typer.echo(f"{number}. {objection.sentence}")
+    if not found.objections:
+        typer.echo(CLEAN)
+    if output is not None:
+        typer.echo(f"audit          {write_audit(found, output)}")
+
+
 app.command("calibrate")(calibrate_router)
 app.command("release")(release_labels)
 app.command("verify")(verify_release)

@@ -157,4 +157,5 @@ def _commands(results: Results) -> str:
     lams = " ".join(f"{lam:g}" for lam in results.lams)
     imported = "imported" in results.labels.manifest
     labelled = () if imported else ("l2r index  run.yaml", "l2r oracle run.yaml")
-    return "\n".join((*labelled, f"l2r train  run.yaml --lam {lams}", "l2r report run.yaml"))
+    trained = (f"l2r train  run.yaml --lam {lams}", "l2r report run.yaml")
+    return "\n".join((*labelled, *trained, "l2r audit  labels router  # what to object to"))

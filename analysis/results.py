@@ -98,7 +98,7 @@ def compute_results(
     def scored(rows: IntArray, name: str, failures: Failures) -> Scores:
         samples = None if failures == "worst" else samples_ms
         evaluation = evaluate_queries(labels, rows, name, declared, failures, samples)
-        return _score_all(labels, decided, evaluation, lams)
+        return score_all(labels, decided, evaluation, lams)
 
     test = scored(test_rows, TEST, "exclude")
     if not len(test.evaluation):
@@ -181,9 +181,10 @@ def _declared_arms(labels: Labels, settings: ReportSettings) -> Sequence[str]:
     return declared
 
 
-def _score_all(
+def score_all(
     labels: Labels, decided: Decided, evaluation: Evaluation, lams: tuple[float, ...]
 ) -> Scores:
+    """Score all policies, static arms and oracles on the queries of ``evaluation``."""
     outcomes = decided.outcomes(evaluation, lams)
     notes: tuple[str, ...] = ()
     if not any(outcome.policy == BEST_STATIC for outcome in outcomes):
