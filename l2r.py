@@ -578,8 +578,9 @@ def select(
         quality, latency_ms = choice.expected.quality, choice.expected.latency_ms
         known = [] if quality is None else [f"quality {quality:.3f}"]
         known += [] if latency_ms is None else [f"latency {latency_ms:.1f} ms"]
-        merges = choice.plan.combine == "merge"
-        of = "the arms merged, deciding included" if merges else f"{choice.arm} alone"
+        done = "fused" if choice.plan.combine == "fuse" else "merged"
+        together = f"the arms {done}, deciding included"
+        of = together if choice.expects_plan else f"{choice.arm} alone"
         typer.echo(
             f"expected       {', '.join(known) or 'unknown'}: {of}, over "
             f"{choice.expected.queries} held-out queries"

@@ -79,8 +79,8 @@ def join_decisions(decisions: pa.Table | Iterable[pa.RecordBatch], labels: Label
     """Group the decisions on test queries and on folds, as rows of ``labels``.
 
     Static arms and oracles follow from the labels, so decisions that repeat them are skipped. A
-    policy with fused plans is left out by name: labels hold no quality of a fused ranking; that
-    of a merged one stands in the decisions. Batches are turned to numbers one by one, so that only
+    policy with fused plans whose decisions don't tell the quality of what came of them is left out
+    by name: labels hold none. Batches are turned to numbers one by one, so that only
     codes of all decisions are held at once.
 
     Raises:
@@ -115,7 +115,7 @@ def join_decisions(decisions: pa.Table | Iterable[pa.RecordBatch], labels: Label
     ]
     failed = ~labels.comparable(labels.pipelines)
     checked = [_with_answers(_checked(group, labels), plans, labels, failed) for group in groups]
-    return _without_fusion(plans, checked)
+    return _without_fusion(plans, checked, labels.primary_measure)
 
 
 def _answers_of(
@@ -207,9 +207,15 @@ def _with_answers(
     return replace(group, answer_quality=counted if untold.any() else answers)
 
 
-def _without_fusion(plans: tuple[Plan, ...], groups: list[DecidedGroup]) -> Decided:
+def _without_fusion(plans: tuple[Plan, ...], groups: list[DecidedGroup], primary: str) -> Decided:
     fuses = np.array([plan.combine == "fuse" for plan in plans], dtype=bool)
-    fused = sorted({group.policy for group in groups if fuses[group.plan_codes].any()})
+
+    def untold(group: DecidedGroup) -> BoolArray:
+        if group.answer_quality is None:
+            return fuses[group.plan_codes]
+        return fuses[group.plan_codes] & np.isnan(group.answer_quality[primary])
+
+    fused = sorted({group.policy for group in groups if untold(group).any()})
     notes = tuple(
         f"{policy} is left out: it fuses arms, and labels hold no quality of fused rankings. "
         "Run the fusion as an arm of its own to compare it."

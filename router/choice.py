@@ -27,8 +27,8 @@ class Choice:
     probabilities: Mapping[str, float]
     """Allowed arm → probability, in the router's order; sums to 1."""
     expected: Expected | None
-    """Quality and latency_ms to expect from the arm where this policy chooses it, from held-out
-    labels; None where unknown."""
+    """Quality and latency_ms to expect from the arm where this policy chooses it, or from the plan
+    (see ``expects_plan``), from held-out labels; None where unknown."""
     lam: float
     """As asked for, or what a wish came to."""
     lam_used: float
@@ -42,6 +42,9 @@ class Choice:
     """What the policy expects of this query's answer; None where it doesn't say."""
     reason: str | None = None
     """Why, where the plan is not the policy's plain preference."""
+    expects_plan: bool = False
+    """Whether ``expected`` is of the whole plan, deciding included: where the policy ranks what
+    its arms found."""
     policy_kind: str = ""
     """What the policy is: ``encoder``, ``quality``, ``guarded encoder``, …"""
     promised: CalibratedPoint | None = None

@@ -65,10 +65,10 @@ _MARKS: dict[Combine, str] = {"single": "", "fuse": "+", "cascade": ">", "merge"
 class Plan:
     """The arms to run for a query, in order, and how their results combine.
 
-    ``single``: the one arm's ranking. ``fuse``: reciprocal-rank fusion of all of them, named in
-    descending order of preference. ``cascade``: probes, then the arm whose ranking answers, last.
-    ``merge``: the policy's own ranking of what all of them found; last stands the arm whose ranking
-    would have answered alone.
+    ``single``: the one arm's ranking. ``fuse``: all of them fused, named in descending order of
+    preference: the policy's own ranking where it made one, reciprocal-rank fusion elsewhere.
+    ``cascade``: probes, then the arm whose ranking answers, last. ``merge``: the policy's own
+    ranking of what all of them found; last stands the arm whose ranking would have answered alone.
     """
 
     arms: tuple[str, ...]
@@ -100,8 +100,9 @@ class Decided:
     reasons: tuple[str | None, ...] | None = None
     """(n,) why, where a plan is not the policy's plain preference."""
     rankings: tuple[Ranking | None, ...] | None = None
-    """(n,) the answer, where a plan merges: documents by the names they have in what was probed,
-    by descending expected gain, then name. None where an arm answers."""
+    """(n,) the answer, where the policy ranks what its arms found (plans that merge, and fused ones
+    that it fuses itself): documents by the names they have in what was probed, by descending score,
+    then name. None where an arm answers."""
     unasked: BoolArray | None = None
     """(n,) True where the answer follows without running the policy's model, so that deciding costs
     next to nothing and no query vector is made; None: nowhere."""
@@ -178,7 +179,7 @@ class Policy(ABC):
         return True
 
     def means_of(self, plan: Plan) -> Means | None:
-        """What a plan that merges comes to on held-out queries; None where that isn't known."""
+        """What a plan that the policy ranks itself comes to on held-out queries; None: unknown."""
         return None
 
     def cost_at(self, lam: float) -> int:

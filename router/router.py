@@ -253,7 +253,11 @@ class Router:
             deep = max(depth, chooser.probe_depth)
             probed = probe(probes, queries, deep, self._opened(), dataset, probed.vectors)
             begin += time.perf_counter_ns() - paused  # probing, opening included, isn't deciding
-            known = replace(known, probed=probed.cut(dataset, chooser.probe_depth))
+            known = replace(
+                known,
+                probed=probed.cut(dataset, chooser.probe_depth),
+                datasets=[dataset] * len(queries),
+            )
         decided = (
             _only(allowed[0], self.arms, len(queries))
             if alone
@@ -269,6 +273,7 @@ class Router:
                 arm=plan.answering_arm,
                 probabilities=dict(zip(allowed, row, strict=True)),
                 expected=self._expected_of(plan, used, chooser),
+                expects_plan=chooser.means_of(plan) is not None,
                 lam=wanted,
                 lam_used=used,
                 policy=chooser.name,
@@ -359,11 +364,12 @@ class Router:
         return self._expected_at(float(lam), policy or self.default_policy).get(arm)
 
     def _expected_of(self, plan: Plan, lam: float, chooser: Policy) -> Expected | None:
-        """Of the arm that answers; of a merged plan as a whole, where its policy knows."""
-        if plan.combine != "merge":
-            return self.expected(plan.answering_arm, lam, chooser.name)
+        """Of the arm that answers; of a plan that its policy ranks as a whole, where it knows."""
         means = chooser.means_of(plan)
-        return None if means is None else Expected(means.quality, means.latency_ms, means.queries)
+        if means is not None:
+            return Expected(means.quality, means.latency_ms, means.queries)
+        merged = plan.combine == "merge"
+        return None if merged else self.expected(plan.answering_arm, lam, chooser.name)
 
     def _nearest_expected(self, lam: float, policy: str) -> dict[str, Expected]:
         """Arm → what is recorded of it at the λ nearest to ``lam`` that has it."""

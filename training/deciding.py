@@ -19,7 +19,7 @@ from training.baselines import same_mix
 from training.decision_table import DecisionTable
 from training.fitting import Rows, Workshop
 from training.own_rankings import own_ceiling, own_quality, primary
-from training.plan_outcomes import latency_of_arms, reused_ms
+from training.plan_outcomes import latency_of_arms, quality_told, reused_ms
 from training.table import RoutingTable
 
 ROUTER = "router"
@@ -42,7 +42,7 @@ class Chosen:
     """(n,) of A: the arm that answers."""
     latency_ms: FloatArray | None
     """(n,) of the whole plan: its arms and overhead, less encoding that is reused. None where a
-    plan fuses arms: of those the labels know no quality."""
+    plan's fusion is one of which the labels know no quality."""
     own_quality: FloatArray | None = None
     """(n,) of rankings that the policy made itself, NaN where an arm answers; None: one always
     does."""
@@ -144,11 +144,11 @@ def add_decisions(
                 own,
                 own_ceiling(shop.runs, rows, decided),
             )
-            latency_ms = None
-            if all(plan.combine != "fuse" or len(plan.arms) == 1 for plan in decided.plans):
+            latency_ms, of_answer = None, primary(shop.runs, own)
+            if quality_told(decided.plans, of_answer).all():
                 arms_ms = latency_of_arms(decided.plans, every)
                 latency_ms = plan_latency_ms(arms_ms, overhead_ms, reused)
-            chosen[name, lam] = Chosen(columns, latency_ms, primary(shop.runs, own))
+            chosen[name, lam] = Chosen(columns, latency_ms, of_answer)
             if name == ROUTER:
                 drawn = _same_mix_per_split(columns, action, splits, (shop.settings.seed, lam))
                 decisions.add_columns(RANDOM_SAME_MIX, lam, action, splits, *drawn)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from arms.errors import LabelsError
-from arms.reward import FloatArray
+from arms.reward import BoolArray, FloatArray
 from oracle.best_arm import Columns
 from router.policy import Plan
 from router.realised import (
@@ -53,14 +53,14 @@ def plan_outcomes(
             NaN where an arm answers; None where one always does.
 
     Raises:
-        LabelsError: a plan fuses arms, whose joint quality labels don't hold, or an arm of a plan
+        LabelsError: a plan fuses arms and no quality of that is given, or an arm of a plan
             failed, or is answered by one that the dataset lacks.
     """
-    fused = next((one for one in plans if one.combine == "fuse" and len(one.arms) > 1), None)
-    if fused is not None:
+    untold = np.flatnonzero(~quality_told(plans, own_quality))
+    if len(untold):
         raise LabelsError(
-            f"the plan {fused} fuses arms, and labels hold no quality of fused rankings; run "
-            "the fusion as an arm of its own (l2r oracle), or choose another policy"
+            f"the plan {plans[untold[0]]} fuses arms, and labels hold no quality of fused "
+            "rankings; run the fusion as an arm of its own (l2r oracle), or choose another policy"
         )
     answering, rows = answering_columns(plans, every.arms), np.arange(len(plans))
     quality = answered_quality(every.quality[rows, answering], own_quality)
@@ -74,6 +74,15 @@ def plan_outcomes(
             f"'{every.query_ids[row]}' of {every.datasets[row]}; label these arms (l2r oracle)"
         )
     return PlanOutcomes(answering, quality, latency_ms)
+
+
+def quality_told(plans: Sequence[Plan], own_quality: FloatArray | None) -> BoolArray:
+    """(n,) False where a plan fuses arms and its policy made no ranking (n,) of its own.
+
+    Labels hold the quality of arms; of such a fusion they know none.
+    """
+    fuses = np.array([one.combine == "fuse" and len(one.arms) > 1 for one in plans], dtype=bool)
+    return ~fuses if own_quality is None else ~fuses | np.isfinite(own_quality)
 
 
 def latency_of_arms(plans: Sequence[Plan], every: RoutingTable) -> FloatArray:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from arms.fused_scores import NORMALISATIONS, Normalisation
 from arms.reward import LatencyNormalisation
 from arms.settings import Settings
 
@@ -218,6 +219,42 @@ class MergingSettings(Settings):
     ) -> tuple[tuple[str, ...], ...] | None:
         if given is not None and not all(one and len(set(one)) == len(one) for one in given):
             raise ValueError(f"each set needs arms, each once, got {[list(one) for one in given]}")
+        return given
+
+
+class FusionSettings(Settings):
+    """Run some arms, chosen by lam alone, and fuse their lists by ranks or weighted scores."""
+
+    sets: tuple[tuple[str, ...], ...] | None = Field(
+        default=None,
+        description="arms that are fused; default: nested as for merging, and the cheapest sparse "
+        "arm with each that reranks",
+    )
+    arm_sets: int = Field(default=3, ge=1, le=8, description="how many nested sets")
+    depth: int = Field(
+        default=20, ge=1, le=1000, description="documents fused of each, if labels hold them"
+    )
+    normalisations: tuple[Normalisation, ...] = Field(
+        default=NORMALISATIONS,
+        min_length=1,
+        description="of scores, for tuned fusion; validation chooses one for each set",
+    )
+    per_dataset: bool | None = Field(
+        default=None,
+        description="weights for each dataset beside those for all; default: validation chooses",
+    )
+    deciding_ms: float = Field(
+        default=0.5, ge=0, description="taken for fusing when sets are compared"
+    )
+
+    @field_validator("sets")
+    @classmethod
+    def _check_sets(
+        cls, given: tuple[tuple[str, ...], ...] | None
+    ) -> tuple[tuple[str, ...], ...] | None:
+        wrong = [list(one) for one in given or () if len(one) < 2 or len(set(one)) != len(one)]
+        if wrong:
+            raise ValueError(f"each set needs two arms or more, each once, got {wrong}")
         return given
 
 

@@ -18,6 +18,7 @@ from training.policy_settings import (
     BoostingSettings,
     CascadeSettings,
     EnsembleSettings,
+    FusionSettings,
     KnnSettings,
     MergingSettings,
     MultiLabelSettings,
@@ -194,6 +195,7 @@ class TrainingSettings(Settings):
     probing: ProbingSettings = ProbingSettings()
     cascade: CascadeSettings = CascadeSettings()
     merging: MergingSettings = MergingSettings()
+    fusion: FusionSettings = FusionSettings()
     gate: GateSettings = GateSettings()
     out_of_domain: OutOfDomainSettings = OutOfDomainSettings()
     trainer: TrainerSettings = TrainerSettings()

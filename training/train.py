@@ -14,6 +14,7 @@ from oracle.labels import read_labels
 from router.artifact import DECISIONS, Expected, RouterRecord, write_router
 from router.decisions import write_decisions
 from router.policies.gated import described_gates
+from router.policies.over_arm_sets import OverArmSets
 from router.policies.static import StaticPolicy
 from router.query_encoder import QueryEncoder
 from router.realised import answering_columns
@@ -196,7 +197,7 @@ def _write(
             *validation_warnings(
                 shop.settings,
                 len(fitting.comparable_rows(shop, splits == "val")),
-                merges=any(one.kind == "merging" for one in learned.values()),
+                merges=any(isinstance(one, OverArmSets) for one in learned.values()),
             ),
             *shared_parts(manifest, shop.encoder).apart,
         ),

@@ -20,6 +20,7 @@ KINDS: dict[str, str] = {
     "knn": "router.policies.knn:KnnPolicy",
     "quality": "router.policies.quality:QualityPolicy",
     "merging": "router.policies.merging:MergingPolicy",
+    "list_fusion": "router.policies.list_fusion:ListFusionPolicy",
     "arabzadeh": "router.policies.arabzadeh:ArabzadehPolicy",
     "multi_label": "router.policies.multi_label:MultiLabelPolicy",
     "bandit": "router.policies.bandit:BanditPolicy",

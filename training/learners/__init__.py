@@ -11,6 +11,7 @@ from training.learners.conditioned import ConditionedLearner
 from training.learners.ensemble import EnsembleLearner
 from training.learners.knn import KnnLearner
 from training.learners.learner import Learner
+from training.learners.list_fusion import FusionLearner, StrongestSimpleLearner
 from training.learners.merging import MergingLearner
 from training.learners.multi_label import MultiLabelLearner
 from training.learners.probing import CascadeLearner, ProbingLearner
@@ -26,6 +27,10 @@ LEARNERS: tuple[Learner, ...] = (
     QualityLearner(),
     ProbingLearner(),
     CascadeLearner(),
+    FusionLearner("reciprocal_ranks"),
+    FusionLearner("tuned_fusion"),
+    FusionLearner("tuned_fusion_prior"),
+    StrongestSimpleLearner(),
     MergingLearner(),
     StaticEmbeddingLearner(),
     TfidfLearner(),
