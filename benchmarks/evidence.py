@@ -51,6 +51,7 @@ COMPARED = (
 
 
 def _context(labels_folder: Path, split: str, work: Path, task: Any, seed: int = SEED) -> Any:
+    from arms.progress import SilentProgress
     from oracle.labels import read_labels
     from router.query_encoder import QueryEncoder
     from training.embeddings import embed_queries
@@ -72,7 +73,7 @@ def _context(labels_folder: Path, split: str, work: Path, task: Any, seed: int =
     folder = WorkFolder(work / "fits")
     folder.path.mkdir(parents=True, exist_ok=True)
     encoder = QueryEncoder(settings.encoder, settings.max_tokens, settings.encoder_dtype)
-    embedded = embed_queries(action.texts.tolist(), encoder, folder.embeddings)
+    embedded = embed_queries(action.texts.tolist(), encoder, folder.embeddings, SilentProgress())
     return open_workshop(
         settings, labels_folder, labels, action, every, encoder, embedded, folder, task
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,6 +25,7 @@ from router.policies.files import read_policy_json, write_policy_json
 from router.policy import NOTHING, Decided, Embeddings, Known, Plan, Policy
 
 INNER = "inner"
+_DID_NOT_PAY = "choosing didn't pay at this λ on validation queries: the best single arm answers"
 CLOSED_KEY = 0
 """Of :meth:`GatedPolicy.cost_at` where the inner policy isn't run; its own keys follow."""
 
@@ -90,6 +92,7 @@ class GatedPolicy(Policy):
                 f"{', '.join(map(str, self.gates)) or 'none'}"
             )
         self._quality, self._latency_share = quality, latency_share
+        self._best_at = lru_cache(maxsize=256)(self._best_alone)
 
     @property
     def described(self) -> str:
@@ -98,6 +101,9 @@ class GatedPolicy(Policy):
 
     def gate_at(self, lam: float) -> Gate:
         """Return the gate of the nearest λ that has one, ties downwards."""
+        found = self.gates.get(lam)
+        if found is not None:
+            return found
         nearest = min(self.gates, key=lambda one: (round(abs(one - lam), 12), one))
         return self.gates[nearest]
 
@@ -134,22 +140,14 @@ class GatedPolicy(Policy):
 
     def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
         """See :class:`Policy`; a query that stays with the best single arm has its reason."""
-        best = best_arms(self._quality, self._latency_share, lam, known.competes, len(queries))
         gate, asked = self.gate_at(lam), self._asked(lam, known, len(queries))
+        if not asked.any():
+            return self._unasked(lam, known, len(queries))
+        best = best_arms(self._quality, self._latency_share, lam, known.competes, len(queries))
         plans = [Plan((self.arms[column],)) for column in best.tolist()]
         rows = np.eye(len(self.arms))[best]
-        why = "choosing didn't pay at this λ on validation queries: the best single arm answers"
-        no_name: Sequence[str | None] = [None] * len(queries)
-        reasons: list[str | None] = [
-            why
-            if self._is_known(one)
-            else f"no training query is of '{one}': {self.name} doesn't "
-            "choose there, and the best single arm answers"
-            for one in known.datasets or no_name
-        ]
+        reasons = self._reasons(known, len(queries))
         where = np.flatnonzero(asked)
-        if not len(where):
-            return Decided(tuple(plans), rows, reasons=tuple(reasons), unasked=~asked)
         part = self.inner.decide([queries[row] for row in where.tolist()], lam, known.rows(where))
         stays = behind(part, best[where], self.arms, gate.margin)
         quality = np.full(len(queries), np.nan)
@@ -173,6 +171,34 @@ class GatedPolicy(Policy):
             None if part.rankings is None else tuple(rankings),
             unasked=~asked,
         )
+
+    def _unasked(self, lam: float, known: Known, n: int) -> Decided:
+        """Answer n queries with the best single arm; made to cost next to nothing."""
+        reasons = tuple(self._reasons(known, n))
+        unasked = np.ones(n, dtype=bool)
+        if known.competes is None and n:
+            plan, row = self._best_at(lam)
+            return Decided((plan,) * n, np.repeat(row, n, 0), reasons=reasons, unasked=unasked)
+        best = best_arms(self._quality, self._latency_share, lam, known.competes, n)
+        plans = tuple(Plan((self.arms[column],)) for column in best.tolist())
+        return Decided(plans, np.eye(len(self.arms))[best], reasons=reasons, unasked=unasked)
+
+    def _best_alone(self, lam: float) -> tuple[Plan, FloatArray]:
+        """The plan of the best single arm of all, and its (1, A) probabilities."""
+        column = best_arms(self._quality, self._latency_share, lam, None, 1)
+        return Plan((self.arms[int(column[0])],)), np.eye(len(self.arms))[column]
+
+    def _reasons(self, known: Known, n: int) -> list[str | None]:
+        """(n,) why the best single arm answers, where it does."""
+        if known.datasets is None:
+            return [_DID_NOT_PAY] * n
+        return [
+            _DID_NOT_PAY
+            if self._is_known(one)
+            else f"no training query is of '{one}': {self.name} doesn't choose there, and the best "
+            "single arm answers"
+            for one in known.datasets
+        ]
 
     def _asked(self, lam: float, known: Known, n: int) -> BoolArray:
         """(n,) whether the inner policy is run for the query."""
