@@ -12,15 +12,17 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from arms.arm import Arm, ArmSpec
 from arms.catalogue import build_arm, open_arm
 from arms.clock import StageClock
-from arms.corpora.corpus import Dataset
+from arms.corpora.corpus import Dataset, MemoryCorpus
 from arms.progress import ConsoleProgress
 from arms.records import Ranking
-from benchmarks.results_file import write_result
+from benchmarks.results_file import RESULTS, write_result
 from benchmarks.videorag_wikihow import parser, read
 from oracle.hardware import fixed_threads
 
@@ -71,9 +73,9 @@ def timed(
                 arms[key].rank([query], K, clock)
                 taken = (time.perf_counter_ns() - begin) / 1e6
                 samples[key].append((taken, clock.stage_ms["encode"]))
-        for key, taken in samples.items():
-            whole[key].append(statistics.median(one for one, _ in taken))
-            encode[key].append(statistics.median(one for _, one in taken))
+        for key, pairs in samples.items():
+            whole[key].append(statistics.median(one for one, _ in pairs))
+            encode[key].append(statistics.median(one for _, one in pairs))
     return whole, encode
 
 
@@ -122,10 +124,16 @@ def main() -> None:
     options.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     options.add_argument("--queries", type=int, default=100)
     options.add_argument("--repeats", type=int, default=3)
+    options.add_argument("--documents", type=int, help="only so many; default: all of them")
+    options.add_argument("--output", type=Path, default=RESULTS)
     given = options.parse_args()
-    dataset = read(given.data)
+    dataset, index_root = read(given.data), given.index
+    if given.documents is not None:
+        index_root = index_root / f"first-{given.documents}"
+        first = list(islice(dataset.corpus, given.documents))
+        dataset = replace(dataset, corpus=MemoryCorpus(f"first-{given.documents}", first))
     queries = [query.text for query in dataset.queries][: given.queries]
-    arms = opened(dataset, given.index)
+    arms = opened(dataset, index_root)
     figures: dict[str, object] = {
         "n_documents": len(dataset.corpus),
         "n_queries": len(queries),
@@ -144,7 +152,7 @@ def main() -> None:
             figures[f"{place}_p95_ms"] = round(statistics.quantiles(taken, n=20)[-1], 2)
             figures[f"{place}_encode_p50_ms"] = round(statistics.median(encode[backend, name]), 2)
     figures |= compared(arms, queries)
-    print(write_result("single_query", figures))
+    print(write_result("single_query", figures, given.output))
 
 
 if __name__ == "__main__":

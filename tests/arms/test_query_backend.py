@@ -6,6 +6,7 @@ import logging
 import numpy as np
 import pytest
 import torch
+from transformers import AutoTokenizer
 
 from arms.arm import ArmSpec
 from arms.catalogue import build_arm, open_arm
@@ -20,7 +21,7 @@ from arms.errors import SettingsError
 from oracle.hardware import fixed_threads
 from tests.router.tiny_encoders import save_tiny_bert, save_tiny_qwen3
 
-TEXTS = ["w1", "w3 w4 w5 w6", " ".join(f"w{number}" for number in range(60)), "w7 w8"]
+TEXTS = ["margin", "how was every egg", "what was the margin and how was it in 2019 " * 9, "b egg"]
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +65,16 @@ def test_graphs_give_pytorchs_vectors(cache, tiny, name):
 
 @pytest.mark.slow
 def test_a_decoder_that_pads_on_the_left_gives_pytorchs_vectors(cache, tmp_path):
-    encoder = TextEncoder(resolve(str(save_tiny_qwen3(tmp_path / "qwen3"))))
-    backend = encoder.backend("onnx")
-    assert backend.name == "onnx", backend.reason
-    assert_near(encoder.embed(TEXTS, backend=backend), encoder.embed(TEXTS))
+    folder = save_tiny_qwen3(tmp_path / "qwen3")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.pad_token = "[UNK]"
+    tokenizer.save_pretrained(folder)
+    encoder = TextEncoder(resolve(str(folder)))
+    assert encoder._encoder.tokenizer.padding_side == "left"
+    for name in ("onnx", "openvino"):
+        backend = encoder.backend(name)
+        assert backend.told == name
+        assert_near(encoder.embed(TEXTS, backend=backend), encoder.embed(TEXTS))
 
 
 @pytest.mark.slow
