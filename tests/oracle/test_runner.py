@@ -359,14 +359,22 @@ def test_every_problem_is_told_before_anything_runs(suite, folders):
         oracle(suite, folders, [])
 
 
-def test_the_manifest_says_what_each_opened_arm_holds_in_memory(suite, folders, monkeypatch):
+def test_the_manifest_says_what_each_opened_arm_holds_and_runs_its_encoder_with(
+    suite, folders, monkeypatch
+):
     monkeypatch.setattr(PipelineArm, "memory_bytes", lambda arm: 10 * len(arm.doc_ids))
+    told = {"part": "onnx"}
+    monkeypatch.setattr(
+        PipelineArm, "query_backends", lambda arm: told if arm.spec.identity == "fake" else {}
+    )
     oracle(suite, folders)
     manifest = json.loads((folders[1] / "manifest.json").read_text())
     arms = manifest["datasets"]["beta"]["arms"]
     assert {name: entry["index"]["memory_bytes"] for name, entry in arms.items()} == {
         "fake": 80, "fake_b": 80, "fake_late": 80, "fake_none": 80
     }  # fmt: skip
+    assert arms["fake"]["query_backends"] == {"part": ["onnx"]}
+    assert arms["fake_b"]["query_backends"] == {}
 
 
 def test_arms_share_query_states_while_they_rank_and_nothing_while_they_are_timed(
