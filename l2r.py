@@ -478,7 +478,7 @@ def holdout(
     from analysis.holdout import read_holdout
     from analysis.holdout_text import save_holdout, write_holdout
     from oracle.labels import holds_texts, read_manifest
-    from training.deciding import PER_LAM
+    from router.policy_names import PER_LAM
     from training.holdout import leave_one_dataset_out
     from training.work_folder import WorkFolder
 

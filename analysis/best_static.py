@@ -12,9 +12,10 @@ import numpy as np
 from analysis.evaluation import Evaluation, evaluate_queries
 from analysis.oracle_policy import arm_rewards
 from analysis.outcomes import Outcome, picks_of_single_arms, score
-from analysis.roles import BEST_STATIC, BEST_STATIC_ON_TEST
+from analysis.roles import BEST_STATIC_ON_TEST
 from oracle.best_static import first_available, static_order
 from oracle.labels import Labels
+from router.policy_names import BEST_STATIC
 
 
 def hindsight_outcomes(evaluation: Evaluation, lams: Sequence[float]) -> list[Outcome]:

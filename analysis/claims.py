@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from analysis.bootstrap import Estimate
 from analysis.mean_table import MeanTable
 from analysis.outcomes import LATENCY, Outcome
-from analysis.roles import role_of, static_name
+from analysis.roles import role_of
+from router.policy_names import static_name
 
 
 @dataclass(frozen=True, slots=True)

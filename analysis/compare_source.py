@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from analysis.compare import Side
+from analysis.report import RECORD as REPORT_RECORD
 from arms.errors import SettingsError
 from oracle.labels import MANIFEST, read_labels
+from router.artifact import DECISIONS
 from router.decisions import read_decisions
 
-REPORT_RECORD = "report.json"
 REPORT = "report"
-DECISIONS = "decisions.parquet"
 
 
 def open_side(folder: Path) -> Side:

@@ -10,10 +10,11 @@ import numpy as np
 from analysis.columns import LAM, POLICY, measure_title
 from analysis.outcomes import LATENCY, REWARD
 from analysis.results import Results
-from analysis.roles import BEST_STATIC_PER_DATASET, ORACLE_ROUTER_ARMS, role_of, title_of
+from analysis.roles import ORACLE_ROUTER_ARMS, role_of, title_of
 from analysis.storage import IndexEntry, index_entries, mapping
 from analysis.summary import P95, REGRET_A
 from analysis.table import Cell, Column, Table
+from router.policy_names import BEST_STATIC_PER_DATASET
 
 _SPLITS = ("train", "val", "test")
 _STATUSES = ("ok", "empty", "error", "timeout", "skipped")

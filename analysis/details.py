@@ -22,9 +22,10 @@ from analysis.query_groups import (
     groupings,
 )
 from analysis.reward_map import RewardMap, reward_map
-from analysis.roles import BEST_STATIC, ORACLE_ROUTER_ARMS, role_of
+from analysis.roles import ORACLE_ROUTER_ARMS, role_of
 from analysis.routing_share import RoutingShare, share_of
 from oracle.labels import Labels
+from router.policy_names import BEST_STATIC
 
 
 @dataclass(frozen=True, eq=False)

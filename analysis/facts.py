@@ -14,9 +14,10 @@ from typing import Any
 from analysis.settings import ReportSettings
 from analysis.storage import mapping
 from arms.errors import RouterError
+from oracle.tables import RUNS, SAMPLES
+from router.artifact import RECORD
 
-ROUTER_RECORD = "router.json"
-_LABEL_FILES = ("labels.parquet", "queries.parquet", "runs.parquet", "latency_samples.parquet")
+_LABEL_FILES = ("labels.parquet", "queries.parquet", RUNS, SAMPLES)
 _LONGEST_LIST = 12
 _LONGEST_TEXT = 200
 _SHOWN_ELSEWHERE = (
@@ -66,7 +67,7 @@ def read_router_record(router_folder: Path) -> Mapping[str, Any]:
     Raises:
         RouterError: the file isn't JSON.
     """
-    path = router_folder / ROUTER_RECORD
+    path = router_folder / RECORD
     if not path.is_file():
         return {}
     try:

@@ -12,8 +12,9 @@ from analysis.comparison import Comparison
 from analysis.content import ArmAnswer
 from analysis.outcomes import Outcome
 from analysis.results import Results
-from analysis.roles import BEST_STATIC, role_of, title_of
+from analysis.roles import role_of, title_of
 from analysis.table import Kind, write_number
+from router.policy_names import BEST_STATIC
 
 FEW_QUERIES = 30
 """Test queries below which a report says that they are too few: resampling so few queries gives

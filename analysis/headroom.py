@@ -15,12 +15,8 @@ from analysis.ceiling import ceiling_of
 from analysis.evaluation import BoolArray
 from analysis.mean_table import MeanTable
 from analysis.outcomes import REWARD, Outcome, Scores
-from analysis.roles import (
-    BEST_STATIC,
-    ORACLE_PIPELINES,
-    ORACLE_ROUTER_ARMS,
-    role_of,
-)
+from analysis.roles import ORACLE_PIPELINES, ORACLE_ROUTER_ARMS, role_of
+from router.policy_names import BEST_STATIC
 
 Triple = tuple[Outcome, Outcome, Outcome, bool]
 """Policy, best static arm, ceiling, and whether that is the policy's own."""

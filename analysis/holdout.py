@@ -17,13 +17,13 @@ from analysis.decision_codes import read_decision_batches
 from analysis.evaluation import Evaluation, evaluate_queries
 from analysis.oracle_policy import oracle_outcomes
 from analysis.outcomes import LATENCY, Outcome
-from analysis.roles import BEST_STATIC, RANDOM_SAME_MIX, in_report_order, role_of
+from analysis.roles import in_report_order, role_of
 from analysis.settings import ReportSettings
 from arms.errors import RouterError
 from oracle.labels import read_labels
+from router.policy_names import BEST_STATIC, RANDOM_SAME_MIX, ROUTER
 
 ALL = "all datasets"
-ROUTER = "router"
 GUARDED = "router_guarded"
 
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from analysis.outcomes import Outcome
 from oracle.labels import Labels, read_columns
+from oracle.tables import RUNS
 
 LISTED = 20
 DOCUMENTS_LISTED = 3
@@ -97,7 +98,7 @@ def read_found_documents(
     Raises:
         LabelsError: ``runs.parquet`` is damaged, or lacks a column.
     """
-    path = labels_folder / "runs.parquet"
+    path = labels_folder / RUNS
     if not path.is_file():
         return None
     wanted = {(one.dataset, one.query_id) for one in queries}

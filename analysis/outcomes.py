@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.evaluation import ArmCodes, BoolArray, Evaluation, FloatArray
-from analysis.roles import in_report_order, static_name
+from analysis.roles import in_report_order
 from router import decisions
+from router.policy_names import static_name
 from router.realised import (
     answered_quality,
     plan_latency_ms,

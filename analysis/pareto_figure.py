@@ -9,15 +9,8 @@ from analysis.figure_style import INK, PALETTE, QUIET, new_figure
 from analysis.label_layout import PointLabel, place_labels
 from analysis.operating_points import ParetoPoint, pareto_points
 from analysis.results import Results
-from analysis.roles import (
-    BEST_STATIC,
-    BEST_STATIC_PER_DATASET,
-    ORACLE_PIPELINES,
-    ORACLE_ROUTER_ARMS,
-    RANDOM_SAME_MIX,
-    role_of,
-    title_of,
-)
+from analysis.roles import ORACLE_PIPELINES, ORACLE_ROUTER_ARMS, role_of, title_of
+from router.policy_names import BEST_STATIC, BEST_STATIC_PER_DATASET, RANDOM_SAME_MIX
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -33,8 +33,8 @@ from analysis.table import write_csv
 from arms.atomic import atomic_folder, write_json
 from arms.errors import SettingsError
 from oracle.labels import read_labels
+from router.artifact import DECISIONS
 
-DECISIONS = "decisions.parquet"
 RECORD = "report.json"
 FORMAT_VERSION = 1
 

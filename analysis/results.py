@@ -21,7 +21,7 @@ from analysis.headroom import Headroom, headrooms
 from analysis.mean_table import MeanTable
 from analysis.oracle_policy import oracle_outcomes
 from analysis.outcomes import Outcome, Scores, decided_alike, static_outcomes
-from analysis.roles import BEST_STATIC, BEST_STATIC_ON_TEST, role_of
+from analysis.roles import BEST_STATIC_ON_TEST, role_of
 from analysis.routing_share import RoutingShare, routing_shares
 from analysis.settings import ReportSettings
 from analysis.significance import Significance, significance
@@ -29,6 +29,7 @@ from analysis.summary import Summary, summarise
 from analysis.uncertainty import Uncertainty, clusterings, uncertainties
 from arms.errors import LabelsError, RouterError, SettingsError
 from oracle.labels import Labels
+from router.policy_names import BEST_STATIC, PER_LAM_LORA, ROUTER
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,9 +158,7 @@ def _folds(
 def _router_of(decided: Decided, settings: ReportSettings) -> str:
     policies = sorted({group.policy for group in decided.groups if group.evaluation == TEST})
     routed = [policy for policy in policies if role_of(policy) == "routed"]
-    preferred = (
-        ("router", "router_lora", *routed) if settings.router is None else (settings.router,)
-    )
+    preferred = (ROUTER, PER_LAM_LORA, *routed) if settings.router is None else (settings.router,)
     found = [policy for policy in preferred if policy in policies]
     if not found or not decided.lams:
         raise RouterError(

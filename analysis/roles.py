@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from router.policy_names import (
+    BEST_STATIC,
+    BEST_STATIC_PER_DATASET,
+    RANDOM_SAME_MIX,
+    STATIC_PREFIX,
+    static_name,
+)
+
 Role = Literal["static", "baseline", "routed", "oracle"]
 
-STATIC_PREFIX = "static:"
-BEST_STATIC = "best_static"
-BEST_STATIC_PER_DATASET = "best_static_per_dataset"
 BEST_STATIC_ON_TEST = "best_static_on_test"
-RANDOM_SAME_MIX = "random_same_mix"
 ORACLE_ROUTER_ARMS = "oracle(A)"
 ORACLE_PIPELINES = "oracle(P)"
 IDEAL_ORDER = "ideal order of "
@@ -31,11 +35,6 @@ _TITLES = {
     ORACLE_ROUTER_ARMS: "oracle over A",
     ORACLE_PIPELINES: "oracle over P",
 }
-
-
-def static_name(arm: str) -> str:
-    """Return the policy name of always running ``arm``."""
-    return STATIC_PREFIX + arm
 
 
 def role_of(policy: str) -> Role:

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from analysis.evaluation import FloatArray
 from analysis.query_places import QueryPlaces, place_of
 from oracle.labels import Labels, read_columns
+from oracle.tables import SAMPLES
 
-LATENCY_SAMPLES = "latency_samples.parquet"
 _COLUMNS = ("dataset", "query_id", "arm", "latency_ms")
 
 _REMEDY = (
@@ -30,7 +30,7 @@ def read_latency_samples(labels_folder: Path, labels: Labels) -> FloatArray | No
     Raises:
         LabelsError: the file is damaged, or lacks a column.
     """
-    path = labels_folder / LATENCY_SAMPLES
+    path = labels_folder / SAMPLES
     if not path.is_file():
         return None
     table = read_columns(path, _COLUMNS, dictionaries=_COLUMNS[:3], remedy=_REMEDY)

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 from arms.atomic import atomic_file
 from oracle.labels import LABEL_COLUMNS
 
+RUNS = "runs.parquet"
+SAMPLES = "latency_samples.parquet"
 _TEXT_COLUMNS = ("dataset", "query_id", "split", "arm", "status")
 _TYPES = {"latency_modelled": pa.bool_(), "repeats": pa.int32()}
 

@@ -21,7 +21,7 @@ from arms.atomic import atomic_folder, write_json
 from arms.errors import RouterError
 from router.calibration import Calibration, calibration_from_json, calibration_to_json
 from router.policies.files import read_policy_json
-from router.policy import Policy
+from router.policy import Expected, Policy
 
 FORMAT_VERSION = 2
 _WITHOUT_POLICY = 1
@@ -41,18 +41,6 @@ _RECORDED_PACKAGES = (
     "peft",
     "safetensors",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What held-out labels say of an arm that a policy chooses at a λ: means over queries."""
-
-    quality: float | None
-    """Mean quality in [0, 1]; None where nothing was held out."""
-    latency_ms: float | None
-    """Mean milliseconds of the arm itself, without the router's overhead."""
-    queries: int = 0
-    """How many held-out queries the means are over."""
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from arms.errors import RouterError
 from arms.records import Ranking
-from router.artifact import Expected
 from router.calibration import CalibratedPoint
-from router.policy import Plan
+from router.policy import Expected, Plan
 
 DEFAULT_LAM = 0.1
 """Used where neither λ nor a wish is given."""

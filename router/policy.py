@@ -109,13 +109,16 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What a plan comes to on held-out queries."""
+class Expected:
+    """What held-out labels say of a chosen arm, or of a plan: means over queries."""
 
-    quality: float
-    latency_ms: float
-    """Of all its arms, and of deciding."""
-    queries: int
+    quality: float | None
+    """Mean quality in [0, 1]; None where nothing was held out."""
+    latency_ms: float | None
+    """Mean milliseconds. Of an arm: its own, without the router's overhead; of a plan that merges:
+    of all its arms, and of deciding."""
+    queries: int = 0
+    """How many held-out queries the means are over."""
 
 
 class Policy(ABC):
@@ -178,7 +181,7 @@ class Policy(ABC):
         """
         return True
 
-    def means_of(self, plan: Plan) -> Means | None:
+    def means_of(self, plan: Plan) -> Expected | None:
         """What a plan that the policy ranks itself comes to on held-out queries; None: unknown."""
         return None
 

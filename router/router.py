@@ -16,7 +16,7 @@ from arms.arm import check_query
 from arms.errors import QueryError, RouterError
 from arms.records import Ranking
 from arms.reward import BoolArray, FloatArray, normalised_latency, reward
-from router.artifact import Expected, RouterRecord, policy_folder, read_router
+from router.artifact import RouterRecord, policy_folder, read_router
 from router.calibration import CalibratedPoint
 from router.choice import (
     DEFAULT_LAM,
@@ -29,7 +29,7 @@ from router.choice import (
 )
 from router.opening import OpenArms
 from router.policies import load_policy
-from router.policy import Decided, Known, Plan, Policy
+from router.policy import Decided, Expected, Known, Plan, Policy
 from router.running import Probing, answer, probe
 from router.wishes import lam_for_latency, lam_for_quality
 

@@ -20,6 +20,7 @@ from oracle.labels import read_labels
 from router.policies.encoder import LinearHead
 from router.query_encoder import QueryEncoder
 from training.baselines import choose
+from training.calibrating import bootstrap_mean
 from training.embeddings import embed_queries
 from training.fitting import Workshop, comparable_rows, fit_frozen
 from training.latency_repeats import with_repeats
@@ -41,8 +42,6 @@ VARIABLE = (
 """Settings of training, or blocks of them, that change a frozen router."""
 AS_CONFIGURED = "as configured"
 SPLITS = ("val", "test")
-_RESAMPLES = 2000
-_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -255,28 +254,18 @@ def _scored(
                 lam,
                 split,
                 len(rows),
-                bootstrap_mean(rewards, shop.settings.seed),
+                mean_of(rewards, shop.settings.seed),
                 float(table.quality[places, chosen].mean()),
                 float(table.latency_ms[places, chosen].mean()),
-                bootstrap_mean(rewards - first, shop.settings.seed),
+                mean_of(rewards - first, shop.settings.seed),
             )
         )
     return found
 
 
-def bootstrap_mean(values: FloatArray, seed: int) -> Mean:
-    """Mean of (n,) values with its 95 % percentile bootstrap interval over 2,000 resamples."""
-    from scipy.stats import bootstrap
-
+def mean_of(values: FloatArray, seed: int) -> Mean:
+    """Mean of (n,) values with its interval: :func:`training.calibrating.bootstrap_mean`."""
     if len(values) < 2:
         return Mean(float(values.mean()), None, None)
-    found = bootstrap(
-        (values,),
-        np.mean,
-        n_resamples=_RESAMPLES,
-        batch=100,
-        confidence_level=_CONFIDENCE,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    return Mean(float(values.mean()), float(found.low), float(found.high))
+    found = bootstrap_mean(values, seed)
+    return Mean(found.value, found.low, found.high)

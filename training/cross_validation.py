@@ -14,8 +14,9 @@ from arms.reward import BoolArray
 from oracle.hardware import fixed_threads
 from router.policies.encoder import EncoderPolicy
 from router.policy import Policy
+from router.policy_names import PER_LAM
 from training import fitting
-from training.deciding import PER_LAM, Fitted
+from training.deciding import Fitted
 from training.fitting import Heads, Rows, Workshop
 from training.folds import held_out_share
 from training.learners import learners_of

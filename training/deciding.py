@@ -14,6 +14,13 @@ from oracle.best_arm import Columns
 from oracle.best_static import BestStatic
 from router.overhead import measure_overheads
 from router.policy import Known, Policy, Probed
+from router.policy_names import (
+    BEST_STATIC,
+    BEST_STATIC_PER_DATASET,
+    RANDOM_SAME_MIX,
+    ROUTER,
+    static_name,
+)
 from router.realised import answering_columns, plan_latency_ms
 from training.baselines import same_mix
 from training.decision_table import DecisionTable
@@ -21,17 +28,6 @@ from training.fitting import Rows, Workshop
 from training.own_rankings import own_ceiling, own_quality, primary
 from training.plan_outcomes import latency_of_arms, quality_told, reused_ms
 from training.table import RoutingTable
-
-ROUTER = "router"
-"""The policy that is used unless another is named."""
-PER_LAM = "router_per_lam"
-"""The paper's: one model for each λ."""
-PER_LAM_LORA = "router_lora"
-"""The paper's, with the encoder adapted; beside heads over the frozen one."""
-BEST_STATIC = "best_static"
-BEST_STATIC_PER_DATASET = "best_static_per_dataset"
-RANDOM_SAME_MIX = "random_same_mix"
-STATIC_PREFIX = "static:"
 
 
 @dataclass(frozen=True)
@@ -100,7 +96,7 @@ def add_static_arms(
     for column, arm in enumerate(every.arms):
         columns = np.where(every.competes[:, column], column, -1)
         ones = np.ones(len(every))
-        decisions.add_columns(f"{STATIC_PREFIX}{arm}", None, every, splits, columns, ones)
+        decisions.add_columns(static_name(arm), None, every, splits, columns, ones)
 
 
 def add_decisions(

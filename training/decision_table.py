@@ -65,8 +65,8 @@ class DecisionTable:
             "overhead_ms": pa.array(
                 np.zeros(count) if overhead_ms is None else overhead_ms[decided]
             ),
-            "predicted_quality": _numbers(predicted_quality, decided),
-            "reused_encode_ms": pa.array(
+            PREDICTED.name: _numbers(predicted_quality, decided),
+            REUSED.name: pa.array(
                 np.zeros(count) if reused_encode_ms is None else reused_encode_ms[decided]
             ),
         }

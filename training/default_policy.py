@@ -9,10 +9,8 @@ import numpy as np
 
 from arms.errors import SettingsError
 from router.policy import Policy
+from router.policy_names import PER_LAM, PER_LAM_LORA, ROUTER
 from training.deciding import (
-    PER_LAM,
-    PER_LAM_LORA,
-    ROUTER,
     Costs,
     Fitted,
     Overheads,

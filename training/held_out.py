@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arms.reward import FloatArray
-from router.artifact import Expected
 from router.collapse import collapsed_arm
+from router.policy import Expected
 from router.realised import answered_quality, plan_reward
 from training.baselines import hard_best
 from training.deciding import Chosen

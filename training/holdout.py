@@ -24,10 +24,11 @@ from arms.progress import Progress, SilentProgress
 from oracle.labels import read_labels
 from router.decisions import read_decisions, write_decisions
 from router.policy import Policy
+from router.policy_names import ROUTER
 from router.query_encoder import QueryEncoder
 from training import fitting
 from training.cross_validation import FoldRows, fit_fold, rows_of_fold
-from training.deciding import ROUTER, Costs, Fitted, add_decisions, measured_overheads
+from training.deciding import Costs, Fitted, add_decisions, measured_overheads
 from training.decision_table import DecisionTable
 from training.default_policy import check_default, choose_default, with_default
 from training.embeddings import embed_queries

@@ -9,9 +9,8 @@ import numpy as np
 
 from arms.errors import LabelsError
 from oracle.labels import read_columns
+from oracle.tables import SAMPLES
 from training.table import RoutingTable
-
-SAMPLES = "latency_samples.parquet"
 
 
 def with_repeats(table: RoutingTable, labels_folder: Path) -> RoutingTable:

@@ -15,11 +15,10 @@ from arms.records import Ranking
 from arms.reward import FloatArray
 from oracle.labels import Labels, read_columns
 from oracle.quality import follows_from_grades, quality_of_grades
-from oracle.tables import GRADE
+from oracle.tables import GRADE, RUNS
 from router.probe_features import document_name
 from training.table import RoutingTable
 
-RUNS = "runs.parquet"
 _COLUMNS = ("dataset", "query_id", "arm", "rank", "doc_id", "score")
 _EXAMPLES = 3
 

@@ -11,21 +11,19 @@ import numpy as np
 
 from arms.progress import Progress, SilentProgress
 from oracle.labels import read_labels
-from router.artifact import DECISIONS, Expected, RouterRecord, write_router
+from router.artifact import DECISIONS, RouterRecord, write_router
 from router.decisions import write_decisions
 from router.policies.gated import described_gates
 from router.policies.over_arm_sets import OverArmSets
 from router.policies.static import StaticPolicy
+from router.policy import Expected
+from router.policy_names import BEST_STATIC, PER_LAM, PER_LAM_LORA, ROUTER
 from router.query_encoder import QueryEncoder
 from router.realised import answering_columns
 from training import fitting
 from training.calibrate_default import calibrate_on_validation
 from training.cross_validation import fit_fold, fit_policies, rows_of_fold
 from training.deciding import (
-    BEST_STATIC,
-    PER_LAM,
-    PER_LAM_LORA,
-    ROUTER,
     Chosen,
     Costs,
     Fitted,

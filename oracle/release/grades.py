@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from oracle.release.columns import keys, numbers, repeated, row_codes, row_describer, texts
 from oracle.release.faults import Fault, row_fault
-from oracle.tables import GRADE
+from oracle.tables import GRADE, RUNS
 
-_FILE = "runs.parquet"
 LOWEST, HIGHEST = -100, 1000
 _RANKING = ("dataset", "query_id", "arm")
 _PLAIN_NDCG = re.compile(r"nDCG@([1-9]\d{0,8})")
@@ -35,7 +34,7 @@ def grade_faults(
     grades = numbers(runs, GRADE)
     outside = (grades < LOWEST) | (grades > HIGHEST)  # never true of NaN, which is null here
     faults = row_fault(
-        _FILE,
+        RUNS,
         outside,
         f"grade lies outside [{LOWEST}, {HIGHEST}]",
         row_describer(runs, (*_RANKING, "rank", GRADE)),
@@ -61,7 +60,7 @@ def _torn_grades(runs: pa.Table, grades: NDArray[np.float64]) -> list[Fault]:
         return f"{name(row)}: {grades[row]:.0f}, in row {before + 1} {grades[before]:.0f}"
 
     message = "grade differs from that of an earlier row of the same query and document"
-    return row_fault(_FILE, torn, message, describe)
+    return row_fault(RUNS, torn, message, describe)
 
 
 def _unlike_ndcg(
@@ -104,5 +103,5 @@ def _unlike_ndcg(
             if wrong.any():
                 shown = top & (ranks == 1) & wrong[place]
                 told = f"{measure} in labels.parquet {message.format(k)}"
-                faults += row_fault(_FILE, shown, told, describe)
+                faults += row_fault(RUNS, shown, told, describe)
     return faults

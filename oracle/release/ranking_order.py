@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from oracle.release.columns import numbers, repeated, row_codes, row_describer, texts
 from oracle.release.faults import Fault, row_fault
+from oracle.tables import RUNS
 
-_FILE = "runs.parquet"
 _RANKING = ("dataset", "query_id", "arm")
 
 
@@ -26,7 +26,7 @@ def order_faults(runs: pa.Table, exact_scores: bool) -> list[Fault]:
     higher = np.zeros(len(runs), dtype=bool)
     higher[after] = follows & (scores[after] > scores[before])  # never true of NaN
     faults = row_fault(
-        _FILE, higher, "score is higher than that of the rank before; it should descend", describe
+        RUNS, higher, "score is higher than that of the rank before; it should descend", describe
     )
     if exact_scores:
         level = np.flatnonzero(follows & (scores[after] == scores[before]))
@@ -34,11 +34,11 @@ def order_faults(runs: pa.Table, exact_scores: bool) -> list[Fault]:
         smaller = np.zeros(len(runs), dtype=bool)
         smaller[after[level]] = names[after[level]] < names[before[level]]
         faults += row_fault(
-            _FILE,
+            RUNS,
             smaller,
             "score equals that of the rank before, whose doc_id is greater; equal scores go by "
             "ascending doc_id",
             describe,
         )
     again = repeated(runs, (*_RANKING, "doc_id"))
-    return faults + row_fault(_FILE, again, "the ranking has the document already", describe)
+    return faults + row_fault(RUNS, again, "the ranking has the document already", describe)

@@ -18,7 +18,7 @@ from arms.errors import RouterError
 from arms.reward import FloatArray, check_lam
 from router.arm_sets import ArmSet, RankerT, best_arm_set, lams_of_arm_sets
 from router.policies.over_vectors import softmax_over
-from router.policy import NOTHING, Decided, Known, Means, Plan, Policy, masked
+from router.policy import NOTHING, Decided, Expected, Known, Plan, Policy, masked
 
 OWN_RANKING = ("merge", "fuse")
 """How plans combine arms whose answer may be the policy's own ranking."""
@@ -97,12 +97,12 @@ class OverArmSets(Policy, Generic[RankerT]):
         """Each arm set that is taken at some λ → a λ inside its range, or at its end."""
         return lams_of_arm_sets(self.arm_sets)
 
-    def means_of(self, plan: Plan) -> Means | None:
+    def means_of(self, plan: Plan) -> Expected | None:
         """What the set that ranks just these arms anew comes to; None where there is none."""
         for arm_set in self.arm_sets:
             ranks = arm_set.model is not None and plan.combine in OWN_RANKING
             if ranks and set(arm_set.arms) == set(plan.arms):
-                return Means(arm_set.quality, arm_set.latency_ms, arm_set.queries)
+                return Expected(arm_set.quality, arm_set.latency_ms, arm_set.queries)
         return None
 
     def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:

@@ -7,7 +7,6 @@ import pytest
 from arms.errors import RouterError
 from router.artifact import (
     DECISIONS,
-    Expected,
     RouterRecord,
     add_policy,
     library_versions,
@@ -17,6 +16,7 @@ from router.artifact import (
     write_router,
 )
 from router.policies.static import StaticPolicy
+from router.policy import Expected
 
 ARMS = ("bm25", "text_dense@paragraph", "text_dense#thenlper/gte-small")
 RECORD = RouterRecord(

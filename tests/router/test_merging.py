@@ -15,7 +15,7 @@ from router.policies import load_policy
 from router.policies.files import write_arrays
 from router.policies.guarded import GuardedPolicy
 from router.policies.merging import MergingPolicy
-from router.policy import Known, Means, Plan
+from router.policy import Expected, Known, Plan
 from router.query_vectors import QueryVectors
 from router.relevance import relevance_count
 from tests.router.merging_policies import (
@@ -243,7 +243,7 @@ def test_a_dataset_without_any_of_the_arms_has_another_answer():
 
 def test_a_merged_plan_has_the_means_of_its_set():
     policy = merging(replace(arm_set("a", "b", quality=0.8), latency_ms=12.0, queries=7))
-    assert policy.means_of(Plan(("b", "a"), "merge")) == Means(0.8, 12.0, 7)
+    assert policy.means_of(Plan(("b", "a"), "merge")) == Expected(0.8, 12.0, 7)
     assert policy.means_of(Plan(("a", "c"), "merge")) is None
     assert policy.means_of(Plan(("a",))) is None
 

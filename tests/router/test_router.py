@@ -11,11 +11,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 import arms.catalogue
 from arms.errors import QueryError, RouterError
 from router import Choice, Router
-from router.artifact import Expected, RouterRecord, policy_folder, write_router
+from router.artifact import RouterRecord, policy_folder, write_router
 from router.policies.encoder import EncoderPolicy, LinearHead
 from router.policies.static import StaticPolicy
 from router.policies.tfidf import TfidfHead, TfidfPolicy
-from router.policy import Known, masked
+from router.policy import Expected, Known, masked
 from tests.router.fake_index import FakeArm, write_fake_index
 from tests.router.tiny_encoders import DIM
 

@@ -10,7 +10,7 @@ from training.ablation import (
     AS_CONFIGURED,
     Variation,
     ablate,
-    bootstrap_mean,
+    mean_of,
     parse_variation,
     variants_of,
 )
@@ -76,13 +76,13 @@ def test_all_values_that_cannot_be_are_told():
 
 def test_the_interval_of_a_mean():
     values = np.random.default_rng(0).normal(size=400)
-    found = bootstrap_mean(values, 1)
+    found = mean_of(values, 1)
     assert found.value == values.mean()
     half = 1.96 * values.std() / 20
     interval = [values.mean() - half, values.mean() + half]
     np.testing.assert_allclose([found.low, found.high], interval, atol=0.02)
-    assert bootstrap_mean(values, 1) == found
-    single = bootstrap_mean(np.array([0.5]), 1)
+    assert mean_of(values, 1) == found
+    single = mean_of(np.array([0.5]), 1)
     assert (single.value, single.low, single.high) == (0.5, None, None)
 
 

@@ -146,6 +146,7 @@ def _names(policies: str | None) -> list[str] | None:
 def _check_out(out: Path, labels: Path) -> None:
     """Raise ``RouterError`` where writing a router to ``out`` would lose anything else."""
     from arms.errors import RouterError
+    from router.artifact import RECORD
 
     target, source = out.resolve(), labels.resolve()
     if target == source or target in source.parents:
@@ -153,9 +154,7 @@ def _check_out(out: Path, labels: Path) -> None:
             f"{out} is replaced as a whole by the router, and the labels lie in it; give another "
             "folder"
         )
-    if out.is_file() or (
-        out.is_dir() and any(out.iterdir()) and not (out / "router.json").is_file()
-    ):
+    if out.is_file() or (out.is_dir() and any(out.iterdir()) and not (out / RECORD).is_file()):
         raise RouterError(
             f"{out} is there and is no router; a router is written as a whole folder: give a new "
             "one, or one that holds a router"

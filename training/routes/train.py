@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from arms.errors import LabelsError, RouterError
 from arms.progress import Progress, SilentProgress
 from router.artifact import (
-    Expected,
     RouterRecord,
     policy_folder,
     read_router,
@@ -22,7 +21,7 @@ from router.overhead import measure_overhead
 from router.policies import load_policy
 from router.policies.ensemble import EnsemblePolicy
 from router.policies.prompted import PromptedPolicy
-from router.policy import Decided, Known, Plan, Policy
+from router.policy import Decided, Expected, Known, Plan, Policy
 from router.query_encoder import QueryEncoder
 from training.embeddings import embed_queries
 from training.fitting import Workshop
