@@ -62,7 +62,7 @@ def clusterings(labels: Labels, evaluation: Evaluation) -> dict[str, IntArray]:
     of no known group is a cluster of its own. Absent where labels don't tell groups.
     """
     found = {}
-    groups = getattr(labels, "document_groups", None)
+    groups = labels.document_groups
     if groups is not None:
         rows = evaluation.label_rows.tolist()
         keys = [

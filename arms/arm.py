@@ -48,6 +48,16 @@ class ArmKind:
     """Whether it merely fuses what other arms of the run find."""
     summary: str = ""
 
+    @property
+    def plain_view(self) -> Granularity:
+        """The granularity that an arm's identity leaves out."""
+        return "page" if self.modality == "page_image" else "document"
+
+    @property
+    def chosen_by_default(self) -> bool:
+        """Whether a router may choose it unless the run says otherwise, as in RetrievalRouter."""
+        return self.architecture not in ("late", "none")
+
 
 @dataclass(frozen=True, slots=True)
 class ArmSpec:
@@ -55,8 +65,8 @@ class ArmSpec:
 
     An ``own_name`` is the identity in its place, so that a run may hold several arms of one kind.
     ``@document`` and the default encoder are left out: ``bm25``, ``text_dense@paragraph``,
-    ``text_dense#thenlper/gte-small``. Arms over page pictures are called ``mm_…`` and have pages
-    as their plain view, so ``@page`` is left out there: ``mm_dense``.
+    ``text_dense#thenlper/gte-small``. Arms over page pictures have pages as their plain view
+    (:attr:`ArmKind.plain_view`), so ``@page`` is left out there: ``mm_dense``.
     """
 
     name: str
@@ -70,7 +80,9 @@ class ArmSpec:
         """The arm's name in labels, routers and reports."""
         if self.own_name is not None:
             return self.own_name
-        plain = "page" if self.name.startswith("mm_") else "document"
+        from arms.catalogue import KINDS  # imports this module
+
+        plain = KINDS[self.name].plain_view if self.name in KINDS else "document"
         view = "" if self.granularity == plain else f"@{self.granularity}"
         return self.name + view + (f"#{self.encoder}" if self.encoder else "")
 

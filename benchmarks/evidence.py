@@ -115,8 +115,8 @@ def overheads(labels_folder: Path, work: Path) -> None:
     """Fit the labels' own split once, time what deciding takes, and keep the medians."""
     from arms.atomic import write_json
     from arms.progress import SilentProgress
+    from router.policy_names import ROUTER as DEFAULT
     from training.cross_validation import fit_fold
-    from training.deciding import ROUTER as DEFAULT
     from training.deciding import measured_overheads
     from training.default_policy import with_default
     from training.gating import costs_of_default

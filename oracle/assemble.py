@@ -46,7 +46,6 @@ from oracle.tables import (
 )
 
 _QUERY_SCHEMA = pa.schema([*QUERY_SCHEMA, *PAGE_FIELDS, *RELEVANT_FIELDS])
-_NEVER_DEFAULT = ("late", "none")
 
 
 def router_arms(job: OracleJob) -> tuple[str, ...]:
@@ -55,9 +54,7 @@ def router_arms(job: OracleJob) -> tuple[str, ...]:
     if wished is not None:
         return tuple(arm for arm in job.specs if arm in wished)
     return tuple(
-        identity
-        for identity, spec in job.specs.items()
-        if kind_of(spec.name).architecture not in _NEVER_DEFAULT
+        identity for identity, spec in job.specs.items() if kind_of(spec.name).chosen_by_default
     )
 
 

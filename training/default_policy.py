@@ -87,11 +87,11 @@ def choose_default(
 
 
 def validation_warnings(
-    settings: TrainingSettings, validation: int, merges: bool = False
+    settings: TrainingSettings, validation: int, compares_sets: bool = False
 ) -> list[str]:
     """A sentence where fewer than ``FEW_QUERIES`` queries choose and calibrate the default.
 
-    ``merges``: a policy was fitted whose sets of arms they compare.
+    ``compares_sets``: a policy was fitted whose sets of arms they compare.
     """
     if validation >= FEW_QUERIES:
         return []
@@ -100,16 +100,16 @@ def validation_warnings(
         sets = ", and merging's sets of arms were compared on the queries they were fitted to"
         return [
             "no validation queries: nothing chose or calibrated the default policy"
-            f"{sets if merges else ''}; {remedy}"
+            f"{sets if compares_sets else ''}; {remedy}"
         ]
+    sets = ", and so are those by which merging chooses its set of arms"
     candidates = sum(one.may_be_default for one in learners_of(settings))
     chose = settings.router == AUTO and candidates > 1
     return [
         f"only {validation} validation queries {'chose and ' if chose else ''}calibrated the "
         f"default policy: {'another may be better, and ' if chose else ''}the latency and quality "
         "that it promises are rough"
-        f"{', and so are those by which merging chooses its set of arms' if merges else ''}; "
-        f"{remedy}"
+        f"{sets if compares_sets else ''}; {remedy}"
     ]
 
 

@@ -22,7 +22,9 @@ from training.table import RoutingTable
 _ENOUGH_QUERIES = 20
 
 
-def held_out_metrics(table: RoutingTable, chosen: Chosen, lam: float) -> dict[str, Any]:
+def held_out_metrics(
+    table: RoutingTable, chosen: Chosen, lam: float, chooses: bool = True
+) -> dict[str, Any]:
     """Mean reward, regret, quality and latency over comparable queries, and shares per arm.
 
     ``chosen`` is about the (Q,) queries of ``table``; its milliseconds are charged as in reports:
@@ -31,7 +33,8 @@ def held_out_metrics(table: RoutingTable, chosen: Chosen, lam: float) -> dict[st
     answered alone, and the oracle, which picks one arm, may be passed by it.
 
     ``collapsed`` is True where at least 95 % of the queries go to one arm and the oracle over the
-    same arms sends fewer there: the router has stopped choosing. A policy that merges hasn't.
+    same arms sends fewer there: the router has stopped choosing. A policy that merges hasn't, nor
+    one that isn't meant to choose by query at this λ (``chooses``).
     Without a comparable query, only ``queries`` (0) is there.
     """
     latency_ms = chosen.latency_ms
@@ -50,7 +53,7 @@ def held_out_metrics(table: RoutingTable, chosen: Chosen, lam: float) -> dict[st
         **({} if latency_ms is None else _earned(counted, picked, oracle, lam)),
         "share": dict(zip(table.arms, shares.tolist(), strict=True)),
         "oracle_share": dict(zip(table.arms, oracle_shares.tolist(), strict=True)),
-        "collapsed": one_arm and not merges,
+        "collapsed": one_arm and chooses and not merges,
     }
 
 

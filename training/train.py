@@ -14,7 +14,6 @@ from oracle.labels import read_labels
 from router.artifact import DECISIONS, RouterRecord, write_router
 from router.decisions import write_decisions
 from router.policies.gated import described_gates
-from router.policies.over_arm_sets import OverArmSets
 from router.policies.static import StaticPolicy
 from router.policy import Expected
 from router.policy_names import BEST_STATIC, PER_LAM, PER_LAM_LORA, ROUTER
@@ -195,7 +194,7 @@ def _write(
             *validation_warnings(
                 shop.settings,
                 len(fitting.comparable_rows(shop, splits == "val")),
-                merges=any(isinstance(one, OverArmSets) for one in learned.values()),
+                compares_sets=not all(one.by_query for one in learned.values()),
             ),
             *shared_parts(manifest, shop.encoder).apart,
         ),
@@ -239,12 +238,11 @@ def _metrics(
     found: dict[str, Any] = {}
     for (name, lam), one in chosen.items():
         entry: dict[str, Any] = {}
+        policy = fixed.fitted.learned[name]
+        chooses = policy.by_query and policy.asks_at(lam)
         for split in ("val", "test"):
             rows = shop.action.splits == split
-            entry[split] = held_out_metrics(_rows(shop, split), one.rows(rows), lam)
-            policy = fixed.fitted.learned[name]
-            if not (policy.by_query and policy.asks_at(lam)) and "collapsed" in entry[split]:
-                entry[split]["collapsed"] = False
+            entry[split] = held_out_metrics(_rows(shop, split), one.rows(rows), lam, chooses)
         if name in fixed.head_metrics:
             entry["kept_epoch"] = dict(fixed.head_metrics[name].metrics[lam])
         found.setdefault(name, {})[f"{lam:g}"] = entry

@@ -74,8 +74,6 @@ def test_queries_of_an_unknown_document_stand_alone(results):
     groups = np.full(len(labels.query_ids), None, dtype=object)
     first, third = evaluation.label_rows[[0, 2]]
     groups[[first, third]] = "g"
-    if not hasattr(labels, "document_groups"):
-        pytest.skip("labels tell no document groups")
     codes = clusterings(replace(labels, document_groups=groups), evaluation)["document"]
     same = labels.datasets[first] == labels.datasets[third]
     assert (codes[0] == codes[2]) == same

@@ -13,7 +13,7 @@ from router.arm_sets import ArmSet
 from router.list_fusion import DocumentPrior, ListFusion, list_values, prior_values
 from router.policies import load_policy
 from router.policies.list_fusion import ListFusionPolicy
-from router.policy import Known, Means, Plan
+from router.policy import Expected, Known, Plan
 from router.probe_features import key_of
 
 ARMS = ("a", "b", "c")
@@ -143,7 +143,7 @@ def test_a_fused_plan_names_the_preferred_arm_first_and_has_its_own_ranking():
     assert [one.doc_ids for one in decided.rankings] == [("x", "w", "y", "z"), ("p", "q")]
     np.testing.assert_allclose(decided.probabilities.sum(axis=1), 1.0)
     assert (decided.probabilities[:, 2] == 0).all()
-    assert policy.means_of(decided.plans[0]) == Means(0.8, 12.0, 7)
+    assert policy.means_of(decided.plans[0]) == Expected(0.8, 12.0, 7)
     assert policy.means_of(Plan(("a",))) is None
 
 

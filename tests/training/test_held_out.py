@@ -42,6 +42,8 @@ def test_a_router_that_stopped_choosing_is_flagged():
     quality = np.tile([[1.0, 0.0], [0.0, 1.0]], (20, 1))
     table = make_table(quality)
     assert held_out_metrics(table, Chosen(np.zeros(40, dtype=int), None), 0.0)["collapsed"]
+    fixed = held_out_metrics(table, Chosen(np.zeros(40, dtype=int), None), 0.0, chooses=False)
+    assert fixed["collapsed"] is False
     chosen = np.zeros(40, dtype=int)
     chosen[:3] = 1  # 92.5 % to one arm
     assert not held_out_metrics(table, Chosen(chosen, None), 0.0)["collapsed"]

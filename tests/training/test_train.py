@@ -311,7 +311,7 @@ def test_few_validation_queries_are_a_warning(settings, queries, said):
     ],
 )
 def test_few_validation_queries_compare_merged_sets_poorly(queries, said):
-    found = validation_warnings(TrainingSettings(), queries, merges=True)
+    found = validation_warnings(TrainingSettings(), queries, compares_sets=True)
     assert len(found) == len(said)
     assert all(part in one for one, part in zip(found, said, strict=True))
 
