@@ -9,9 +9,10 @@ import numpy as np
 from router.arm_sets import ArmSet
 from router.boosters import Boosters
 from router.candidates import PROBE_COLUMNS, candidates
+from router.history import Past
 from router.policies.merging import MergingPolicy
 from router.probe_features import as_lists
-from router.relevance import Past, RelevanceModel, relevance_count
+from router.relevance import RelevanceModel, relevance_count
 
 ARMS = ("a", "b", "c")
 
