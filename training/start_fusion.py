@@ -77,13 +77,27 @@ class _Objective:
 
 
 def _slope(scores: FloatArray, gains: FloatArray, weights: FloatArray) -> float:
-    """Of a logistic regression with intercept, by Newton's method; at least a little above 0."""
-    columns = np.column_stack([scores, np.ones(len(scores))])
-    found = np.array([1.0, -2.0])
-    for _ in range(25):
-        expected = 1.0 / (1.0 + np.exp(-(columns @ found).clip(-30.0, 30.0)))
-        spread = weights * expected * (1.0 - expected) + 1e-9
-        slope = columns.T @ (weights * (gains - expected)) - 1e-3 * found
-        curve = (columns * spread[:, None]).T @ columns + 1e-3 * np.eye(2)
-        found = found + np.linalg.solve(curve, slope).clip(-5.0, 5.0)
-    return float(max(found[0], 1e-3))
+    """Of a logistic regression with intercept; 0 where scores don't speak for gains.
+
+    Newton's method on scaled scores; a step that makes the fit worse is halved.
+    """
+    scale = float(scores.std()) or 1.0
+    columns = np.column_stack([scores / scale, np.ones(len(scores))])
+    share = weights / weights.sum()
+
+    def loss(found: FloatArray) -> float:
+        logits = columns @ found
+        return float(share @ (np.logaddexp(0.0, logits) - gains * logits) + 1e-6 * found @ found)
+
+    found = np.zeros(2)
+    for _ in range(30):
+        expected = 1.0 / (1.0 + np.exp(-columns @ found))
+        slope = columns.T @ (share * (gains - expected)) - 2e-6 * found
+        curve = (columns * (share * expected * (1.0 - expected))[:, None]).T @ columns
+        step = np.linalg.solve(curve + 2e-6 * np.eye(2), slope)
+        while loss(found + step) > loss(found) and np.abs(step).max() > 1e-9:
+            step = step / 2.0
+        found = found + step
+        if np.abs(step).max() < 1e-6:
+            break
+    return float(max(found[0] / scale, 0.0))
