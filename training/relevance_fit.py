@@ -151,9 +151,11 @@ def training_history(
     """
     past = Past.of(seen.asked, seen.gains)
     embedded = None if vectors is None else shop.embedded[train]
+    table = shop.action
+    groups = table.split_groups if table.history_groups is None else table.history_groups
     hidden = hidden_from(
         seen,
-        shop.action.text_groups[train].astype(str),
+        groups[train].astype(str),
         unseen_share,
         shop.settings.seed,
     )
