@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from arms.records import Ranking
-from arms.reward import FloatArray
+from arms.reward import BoolArray, FloatArray
 from router.candidates import Candidates
 from router.policy import Known
 from router.probe_features import Lists, key_of
@@ -24,6 +24,8 @@ class Looked:
     """(m,) expected of each candidate, a share of the query's ideal gain."""
     order: FloatArray
     """(m,) the higher, the earlier."""
+    with_history: BoolArray
+    """(n,) whether history of a document was read."""
 
 
 def names_of(known: Known, arms: Sequence[str], top: int) -> dict[int, str]:

@@ -166,11 +166,13 @@ class Policy(ABC):
         chosen = rows.argmax(axis=1).tolist() if len(rows) else []
         return Decided(tuple(Plan((self.arms[column],)) for column in chosen), rows)
 
-    def probes_at(self, lam: float, allowed: Collection[str] | None = None) -> tuple[str, ...]:
+    def probes_at(
+        self, lam: float, allowed: Collection[str] | None = None, dataset: str | None = None
+    ) -> tuple[str, ...]:
         """Return the probes that are run on every query at ``lam``: all, unless λ decides.
 
         ``allowed``: arms that may answer; a policy that answers with what all of its probes found
-        runs no others.
+        runs no others. ``dataset`` that is asked, where it is known.
         """
         return self.probes
 
@@ -185,7 +187,7 @@ class Policy(ABC):
         """What a plan that the policy ranks itself comes to on held-out queries; None: unknown."""
         return None
 
-    def cost_at(self, lam: float) -> int:
+    def cost_at(self, lam: float, dataset: str | None = None) -> int:
         """Return a number that is equal for λ at which deciding takes equally long."""
         return 0
 
@@ -210,7 +212,7 @@ class Policy(ABC):
         """
         return None if self.queries is None else self.queries.embed(queries, self.device)
 
-    def embeds_at(self, lam: float) -> bool:
+    def embeds_at(self, lam: float, dataset: str | None = None) -> bool:
         """Whether :meth:`embed` gives the frozen encoder's vectors at ``lam``: arms may take them.
 
         Where it doesn't, the arms of a plan encode the query themselves.

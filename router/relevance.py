@@ -4,23 +4,33 @@ With ``g`` a document's share of the query's ideal gain, ``grade / IDCG@k``, a l
 ``nDCG@k = Σ_r g(d_r) / log2(1 + r)`` over its first k ranks r. A mean of sums is a sum of means:
 the expected nDCG of every list seen follows from one model of ``E[g | what is seen]``.
 
-Beside what the probes tell of a document (:mod:`router.candidates`) the model reads its past: for
-which training queries it was a candidate too, how near those are, and what it gained there.
+Beside what the probes tell of a document (:mod:`router.candidates`) a model may read its history
+(:mod:`router.history`): for which training queries it was a candidate too, how near those are, and
+what it gained there. Where no candidate of a query has any, a model without history answers, if
+there is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arms.reward import FloatArray
+from arms.fused_scores import missing_values, normalised_scores
+from arms.reward import BoolArray, FloatArray
 from router.boosters import Boosters
-from router.candidates import Candidates, candidate_columns, candidates
+from router.candidates import JOINT_COLUMNS, Candidates, candidate_columns, candidates
+from router.history import (
+    HISTORY_COLUMNS,
+    PLAIN_HISTORY_COLUMNS,
+    History,
+    Past,
+    history_of,
+)
 from router.policies.files import (
     POLICY,
     check_numbers,
@@ -34,113 +44,22 @@ from router.probe_features import LIST_FEATURES, Lists
 from router.query_features import SURFACE_FEATURES
 from router.query_vectors import QueryVectors
 
-PAST_COLUMNS = (
-    "nearest_where_relevant",
-    "nearest_where_not",
-    "weighted_gain",
-    "log_weight",
-    "mean_gain",
-    "queries",
-)
-"""Columns of :meth:`Past.columns`, in order."""
-PLAIN_COLUMNS = ("mean_gain", "queries")
-"""Columns of :meth:`Past.plain_columns`, in order."""
 _ARRAYS = ("documents", "starts", "queries", "gains")
 _PAST = "past.safetensors"
+_PLAIN = "without-history"
 
 
 @dataclass(frozen=True)
-class Past:
-    """The candidates of N training queries, by document; D documents, p pairs."""
+class Told:
+    """What a model says of m candidates of n queries."""
 
-    documents: NDArray[np.int64]
-    """(D,) keys, ascending."""
-    starts: NDArray[np.int64]
-    """(D + 1,) where each document's pairs begin."""
-    queries: NDArray[np.int32]
-    """(p,) training queries, as rows of :attr:`router.query_vectors.QueryVectors.neighbours`."""
-    gains: NDArray[np.float32]
-    """(p,) the document's share of that query's ideal gain, in [0, 1]."""
-
-    @classmethod
-    def of(cls, seen: Candidates, gains: FloatArray) -> Past:
-        """Turn the candidates of training queries, and their (m,) gains, into a table."""
-        order = np.argsort(seen.documents, kind="stable")
-        documents, starts = np.unique(seen.documents[order], return_index=True)
-        return cls(
-            documents,
-            np.append(starts, len(order)).astype(np.int64),
-            seen.rows[order].astype(np.int32),
-            gains[order].astype(np.float32),
-        )
-
-    def columns(
-        self,
-        documents: NDArray[np.int64],
-        rows: NDArray[np.intp],
-        cosines: NDArray[np.float32],
-        temperature: float,
-    ) -> FloatArray:
-        """(m, len(PAST_COLUMNS)) of m candidates; NaN for a document that has no past.
-
-        Args:
-            documents: (m,) keys.
-            rows: (m,) row of ``cosines`` of each candidate's query.
-            cosines: (n, N) to the training queries; −inf for those that mustn't tell.
-            temperature: a training query at cosine c has weight ``exp((c − 1) / temperature)``.
-        """
-        pairs, places = self._pairs(documents)
-        near = cosines[rows[pairs], self.queries[places]].astype(np.float64)
-        told = np.isfinite(near)
-        pairs, near, gains = pairs[told], near[told], self.gains[places[told]].astype(np.float64)
-        count, m = np.bincount(pairs, minlength=len(documents)), len(documents)
-        weights = np.exp((near - 1.0) / temperature)
-        weight = np.bincount(pairs, weights, m)
-        nearest = []
-        for wanted in (gains > 0, gains <= 0):
-            best = np.zeros(m)
-            np.maximum.at(best, pairs[wanted], near[wanted])
-            nearest.append(best)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            weighted = np.bincount(pairs, weights * gains, m) / weight
-            mean = np.bincount(pairs, gains, m) / count
-            found = np.column_stack([*nearest, weighted, np.log(weight), mean, count])
-        found[count == 0] = np.nan
-        return found
-
-    def plain_columns(
-        self,
-        documents: NDArray[np.int64],
-        rows: NDArray[np.intp],
-        groups: NDArray[np.intp] | None = None,
-    ) -> FloatArray:
-        """(m, len(PLAIN_COLUMNS)): as :meth:`columns`, where no query vector is read.
-
-        Args:
-            documents: (m,) keys.
-            rows: (m,) each candidate's query.
-            groups: (N,) where those are the N training queries: a query's own group tells nothing.
-        """
-        pairs, places = self._pairs(documents)
-        if groups is not None:
-            told = groups[rows[pairs]] != groups[self.queries[places]]
-            pairs, places = pairs[told], places[told]
-        count, m = np.bincount(pairs, minlength=len(documents)), len(documents)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mean = np.bincount(pairs, self.gains[places].astype(np.float64), m) / count
-        found = np.column_stack([mean, count])
-        found[count == 0] = np.nan
-        return found
-
-    def _pairs(self, documents: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """(pairs,) candidate, and (pairs,) place in ``queries``, of everything that is known."""
-        place = np.minimum(np.searchsorted(self.documents, documents), len(self.documents) - 1)
-        known = self.documents[place] == documents
-        begin = self.starts[place]
-        counts = np.where(known, self.starts[place + 1] - begin, 0)
-        pairs = np.repeat(np.arange(len(documents)), counts)
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return pairs, np.asarray(within + np.repeat(begin, counts), dtype=np.intp)
+    asked: Candidates
+    gains: FloatArray
+    """(m,) expected share of the query's ideal gain."""
+    order: FloatArray
+    """(m,) the higher, the earlier; of models that don't order: the gains."""
+    with_history: BoolArray
+    """(n,) whether history of a candidate was read."""
 
 
 @dataclass(frozen=True)
@@ -149,13 +68,23 @@ class RelevanceModel:
 
     booster: Boosters
     """A model of the gain; where candidates are to be ordered, another whose scores do that."""
-    past: Past
+    past: Past | None
+    """None: history isn't read."""
     k: int
     """Of nDCG@k."""
     top: int
     """How many documents of each list are candidates: at least k."""
     order_weight: float = 0.0
     """Of the second model's scores beside the log odds of the gain, see :meth:`order`."""
+    fusion: tuple[float, ...] = ()
+    """Weight of each probe in the linear fusion that the models start from; see
+    :func:`fused_columns`. Empty: there is none."""
+    fusion_weight: float = 0.0
+    """Of that fusion's scores, likewise."""
+    plain: RelevanceModel | None = None
+    """Reads no history, and answers where no candidate of a query has any."""
+    history_weight: float = 1.0
+    """In [0, 1], of this model where one has, beside ``plain``."""
 
     def expected(
         self,
@@ -167,10 +96,10 @@ class RelevanceModel:
     ) -> FloatArray:
         """(n, probes) expected nDCG@k of each probe's list; see :meth:`expected_of`.
 
-        Arguments as for :meth:`predict`.
+        Arguments as for :meth:`tell`.
         """
-        asked, predicted = self.predict(probes, lists, of_query, vectors, embeddings)
-        return self.expected_of(probes, lists, asked, predicted[:, 0])
+        told = self.tell(probes, lists, of_query, vectors, embeddings)
+        return self.expected_of(probes, lists, told.asked, told.gains)
 
     def expected_of(
         self,
@@ -191,15 +120,18 @@ class RelevanceModel:
         ]
         return np.column_stack(found)
 
-    def predict(
+    def tell(
         self,
         probes: Sequence[str],
         lists: Mapping[str, Lists],
         of_query: FloatArray,
         vectors: QueryVectors | None,
         embeddings: Embeddings | None,
-    ) -> tuple[Candidates, FloatArray]:
-        """Return the candidates, and (m, models) what the models say of each.
+    ) -> Told:
+        """Return the candidates, and what the models say of each.
+
+        Where no candidate of a query has any history, ``plain`` alone answers; where one has, its
+        and this model's answers are averaged by ``history_weight``.
 
         Args:
             probes: in the order of the columns.
@@ -209,88 +141,216 @@ class RelevanceModel:
             embeddings: (n, d) the queries' vectors; likewise.
         """
         asked = candidates(probes, lists, self.top)
-        past = past_columns(self.past, asked, vectors, embeddings)
-        return asked, self.booster.predict(relevance_columns(asked, of_query, past))
+        fused = fused_columns(probes, lists, asked, self.fusion)
+        return self.tell_of(asked, of_query, fused, vectors, embeddings)
 
-    def order(self, predicted: FloatArray) -> FloatArray:
-        """(m,) scores that put candidates in order, from (m, 2) of :meth:`predict`.
+    def tell_of(
+        self,
+        asked: Candidates,
+        of_query: FloatArray,
+        fused: FloatArray | None,
+        vectors: QueryVectors | None,
+        embeddings: Embeddings | None,
+    ) -> Told:
+        """As :meth:`tell`, of candidates and their :func:`fused_columns`."""
+        n = len(of_query)
+        if self.past is None:
+            gains, order = self._answers(relevance_columns(asked, of_query, fused), fused)
+            return Told(asked, gains, order, np.zeros(n, dtype=bool))
+        history = history_of(self.past, asked, leading(asked, fused), vectors, embeddings)
+        seen = np.bincount(asked.rows, history.told, minlength=n) > 0
+        if self.plain is None:
+            columns = relevance_columns(asked, of_query, fused, history)
+            gains, order = self._answers(columns, fused)
+            return Told(asked, gains, order, seen)
+        without = self.plain.tell_of(asked, of_query, fused, vectors, embeddings)
+        mine = seen[asked.rows]
+        if self.history_weight == 0.0 or not mine.any():
+            return replace(without, with_history=seen & (self.history_weight > 0.0))
+        columns = relevance_columns(asked, of_query, fused, history)[mine]
+        answers = self._answers(columns, None if fused is None else fused[mine])
+        blended = []
+        for before, now in zip((without.gains, without.order), answers, strict=True):
+            both = before.copy()
+            both[mine] = (1.0 - self.history_weight) * before[mine] + self.history_weight * now
+            blended.append(both)
+        return Told(asked, blended[0], blended[1], seen)
 
-        Log odds of the gain, which is fitted point by point, and the scores of the model that is
-        trained to rank, added: together they order better than either.
+    def _answers(
+        self, columns: FloatArray, fused: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """(m,) gains and (m,) order."""
+        predicted = self.booster.predict(columns)
+        start = None if fused is None else fused[:, -1]
+        return predicted[:, 0], self.order(predicted, start)
+
+    def order(self, predicted: FloatArray, fused: FloatArray | None = None) -> FloatArray:
+        """(m,) scores that put candidates in order, from (m, models) of the boosters.
+
+        Log odds of the gain, which is fitted point by point, the scores of the model that is
+        trained to rank, and the (m,) scores of linear fusion, added: together they order better
+        than each. With one model alone: its gains.
         """
+        if predicted.shape[1] < 2:
+            return predicted[:, 0]
         gain = predicted[:, 0].clip(1e-9, 1.0 - 1e-9)
-        return np.asarray(np.log(gain / (1.0 - gain)) + self.order_weight * predicted[:, 1])
+        found = np.log(gain / (1.0 - gain)) + self.order_weight * predicted[:, 1]
+        return np.asarray(found if fused is None else found + self.fusion_weight * fused)
+
+    def without_history(self) -> RelevanceModel:
+        """Return the model that reads no history; itself where it reads none."""
+        return self if self.plain is None else self.plain
+
+    def models(self) -> tuple[RelevanceModel, ...]:
+        """Return itself, then the one without history if it has one."""
+        return (self,) if self.plain is None else (self, self.plain)
+
+    def load(self) -> None:
+        """Load LightGBM and its models."""
+        for one in self.models():
+            one.booster.load()
 
     def save(self, folder: Path) -> dict[str, Any]:
         """Write arrays and the booster into the new ``folder``; return what :meth:`read` needs."""
         folder.mkdir()
-        write_arrays(folder / _PAST, {name: getattr(self.past, name) for name in _ARRAYS})
+        held = None
+        if self.past is not None:
+            past = {name: getattr(self.past, name) for name in _ARRAYS}
+            write_arrays(folder / _PAST, past)
+            held = sha256_of((folder / _PAST).read_bytes())
         return {
             "boosters": self.booster.save(folder),
-            "past": sha256_of((folder / _PAST).read_bytes()),
+            "past": held,
             "k": self.k,
             "top": self.top,
             "order_weight": self.order_weight,
+            "fusion": list(self.fusion),
+            "fusion_weight": self.fusion_weight,
+            "plain": None if self.plain is None else self.plain.save(folder / _PLAIN),
+            "history_weight": self.history_weight,
         }
 
     @classmethod
-    def read(cls, folder: Path, described: Mapping[str, Any], features: int) -> RelevanceModel:
-        """Read what :meth:`save` wrote; raise ``RouterError`` where it is damaged."""
+    def read(
+        cls,
+        folder: Path,
+        described: Mapping[str, Any],
+        probes: Sequence[str],
+        components: int,
+        with_vectors: bool = True,
+    ) -> RelevanceModel:
+        """Read what :meth:`save` wrote; raise ``RouterError`` where it is damaged.
+
+        ``probes``, ``components`` and ``with_vectors`` as for :func:`relevance_count`.
+        """
         place = f"{folder.parent / POLICY} ({folder.name})"
-        check_numbers(place, described, {"k": 1, "top": 1}, finite=("order_weight",))
+        weights = ("order_weight", "fusion_weight", "history_weight")
+        check_numbers(place, described, {"k": 1, "top": 1}, finite=weights)
         check_numbers(place, described, {"top": described["k"]})
-        if "past" in described:  # routers trained before it was held have no hash of it
+        fusion = tuple(float(one) for one in described["fusion"])
+        if len(fusion) not in (0, len(probes)) or not np.isfinite(fusion).all():
+            raise ValueError(f"expected a weight for each of {', '.join(probes)}, got {fusion}")
+        if not 0.0 <= described["history_weight"] <= 1.0:
+            raise ValueError(f"expected a share, got {described['history_weight']}")
+        past, plain = None, None
+        if described["past"] is not None:
             read_held(folder / _PAST, described["past"])
-        arrays = read_arrays(folder / _PAST, dict.fromkeys(_ARRAYS, (None,)))
-        booster = Boosters.read(folder, described["boosters"], features)
-        numbers = described["k"], described["top"], float(described["order_weight"])
-        return cls(booster, Past(**arrays), *numbers)
-
-
-def past_columns(
-    past: Past,
-    asked: Candidates,
-    vectors: QueryVectors | None,
-    embeddings: Embeddings | None,
-    groups: NDArray[np.intp] | None = None,
-) -> FloatArray:
-    """(m, len(PAST_COLUMNS)) of the candidates ``asked``; PLAIN_COLUMNS without query vectors.
-
-    Args:
-        past: of the training queries.
-        asked: candidates of n queries.
-        vectors: of the training queries; None where none is read.
-        embeddings: (n, d) the queries' vectors; likewise.
-        groups: (N,) where the n queries are the N training queries themselves: the past of a query
-            is without those of its own group.
-    """
-    if vectors is None or embeddings is None:
-        return past.plain_columns(asked.documents, asked.rows, groups)
-    found = np.zeros((len(asked.rows), len(PAST_COLUMNS)))
-    for rows, cosines in vectors.similarities(embeddings):
-        if groups is not None:
-            cosines = np.where(groups[rows, None] == groups, -np.inf, cosines)
-        begin, end = np.searchsorted(asked.rows, [rows.start, rows.stop])
-        found[begin:end] = past.columns(
-            asked.documents[begin:end],
-            asked.rows[begin:end] - rows.start,
-            cosines,
-            vectors.temperature,
+            past = Past(**read_arrays(folder / _PAST, dict.fromkeys(_ARRAYS, (None,))))
+        if described["plain"] is not None:
+            plain = cls.read(folder / _PLAIN, described["plain"], probes, components, with_vectors)
+        count = relevance_count(components, probes, with_vectors, bool(fusion), past is not None)
+        return cls(
+            Boosters.read(folder, described["boosters"], count),
+            past,
+            described["k"],
+            described["top"],
+            float(described["order_weight"]),
+            fusion,
+            float(described["fusion_weight"]),
+            plain,
+            float(described["history_weight"]),
         )
-    return found
 
 
-def relevance_columns(asked: Candidates, of_query: FloatArray, past: FloatArray) -> FloatArray:
+def list_columns(
+    probes: Sequence[str], lists: Mapping[str, Lists], asked: Candidates
+) -> FloatArray:
+    """(m, probes) each candidate's score over the best of its list.
+
+    Where a list lacks the document: the list's lowest. See :mod:`arms.fused_scores`.
+    """
+    found = []
+    for probe in probes:
+        values = normalised_scores(lists[probe].scores, "top_score")
+        same = lists[probe].documents[asked.rows] == asked.documents[:, None]
+        own = values[asked.rows, same.argmax(axis=1)]
+        found.append(np.where(same.any(axis=1), own, missing_values(values)[asked.rows]))
+    return np.column_stack(found)
+
+
+def fused_columns(
+    probes: Sequence[str], lists: Mapping[str, Lists], asked: Candidates, fusion: Sequence[float]
+) -> FloatArray | None:
+    """(m, probes + 1) :func:`list_columns`, and behind the query's best: their weighted sum.
+
+    None where ``fusion`` is empty.
+    """
+    if not len(fusion):
+        return None
+    values = list_columns(probes, lists, asked)
+    return np.column_stack([values, behind_best(values @ np.asarray(fusion), asked.rows)])
+
+
+def leading(asked: Candidates, fused: FloatArray | None) -> FloatArray:
+    """(m,) what orders candidates before history is looked at: linear, else rank fusion."""
+    if fused is not None:
+        return fused[:, -1]
+    return asked.features[:, asked.features.shape[1] - len(JOINT_COLUMNS)]
+
+
+def behind_best(scores: FloatArray, rows: NDArray[np.intp]) -> FloatArray:
+    """(m,) minus the best of each candidate's query; ``rows`` (m,) ascending."""
+    if not len(rows):
+        return scores
+    starts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
+    best = np.maximum.reduceat(scores, starts)
+    return np.asarray(scores - np.repeat(best, np.diff(np.append(starts, len(rows)))))
+
+
+def relevance_columns(
+    asked: Candidates,
+    of_query: FloatArray,
+    fused: FloatArray | None = None,
+    history: History | None = None,
+) -> FloatArray:
     """(m, features) what a :class:`RelevanceModel` reads of the candidates ``asked``.
 
-    ``of_query`` (n, features) :func:`router.quality_model.query_columns`, ``past`` as of
-    :func:`past_columns`.
+    ``of_query`` (n, features) :func:`router.quality_model.query_columns`, ``fused`` as of
+    :func:`fused_columns`; history stands last.
     """
-    return np.hstack([asked.features, of_query[asked.rows], past])
+    parts = [asked.features, of_query[asked.rows]]
+    parts += [] if fused is None else [fused]
+    return np.hstack([*parts, *([] if history is None else [history.columns])])
 
 
-def relevance_count(components: int, probes: Sequence[str], with_vectors: bool = True) -> int:
+def relevance_count(
+    components: int,
+    probes: Sequence[str],
+    with_vectors: bool = True,
+    with_fusion: bool = False,
+    with_history: bool = True,
+) -> int:
     """Columns that a :class:`RelevanceModel` reads."""
     of_query = len(LIST_FEATURES) * len(probes) + len(SURFACE_FEATURES) + components
-    past = PAST_COLUMNS if with_vectors else PLAIN_COLUMNS
-    return len(candidate_columns(probes)) + of_query + len(past)
+    fused = len(probes) + 1 if with_fusion else 0
+    history = len(HISTORY_COLUMNS if with_vectors else PLAIN_HISTORY_COLUMNS) if with_history else 0
+    return len(candidate_columns(probes)) + of_query + fused + history
+
+
+def counted(model: RelevanceModel, components: int, probes: Sequence[str], reads: bool) -> bool:
+    """Whether each of its models reads as many columns as it gets; arguments as above."""
+    return all(
+        one.booster.features
+        == relevance_count(components, probes, reads, bool(one.fusion), one.past is not None)
+        for one in model.models()
+    )

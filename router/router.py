@@ -232,7 +232,7 @@ class Router:
             return [], Probing(), ()
         used = chooser.nearest_lam(wanted)
         asks = chooser.asks_at(used, dataset)
-        probes = chooser.probes_at(used, allowed) if asks else ()
+        probes = chooser.probes_at(used, allowed, dataset) if asks else ()
         everything = len(allowed) == len(self.arms)
         competes = None if everything else self._mask(allowed)
         known = Known(

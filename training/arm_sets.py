@@ -96,7 +96,7 @@ def measured(
             at = np.arange(len(rows)), columns
             quality, taken_ms = table.quality[at], table.latency_ms[at]
         else:
-            quality, taken_ms = _ranked_anew(shop, policy, number, rows, deciding_ms, embedding_ms)
+            quality, taken_ms = ranked_anew(shop, policy, number, rows, deciding_ms, embedding_ms)
         share = latency_share(taken_ms, total_ms)
         found.append(
             replace(
@@ -117,13 +117,13 @@ def _stand_ins(table: RoutingTable) -> NDArray[np.intp]:
     return np.asarray(np.where(table.competes, mean, -np.inf).argmax(axis=1))
 
 
-def _ranked_anew(
+def ranked_anew(
     shop: Workshop,
     policy: OverArmSets[RankerT],
     number: int,
     rows: Rows,
-    deciding_ms: float,
-    embedding_ms: float,
+    deciding_ms: float = 0.0,
+    embedding_ms: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     """(n,) realised quality, and (n,) milliseconds, of a set that ranks anew."""
     assert shop.runs is not None

@@ -59,9 +59,9 @@ Overheads = Mapping[str, Costs]
 """Policy → what deciding takes it."""
 
 
-def cost_ms(policy: Policy, costs: Costs, lam: float) -> FloatArray:
+def cost_ms(policy: Policy, costs: Costs, lam: float, dataset: str | None = None) -> FloatArray:
     """(Q,) milliseconds that deciding takes at λ; the most where nothing was timed for it."""
-    known = costs.get(policy.cost_at(lam))
+    known = costs.get(policy.cost_at(lam, dataset))
     return max(costs.values(), key=np.median) if known is None else known
 
 
@@ -77,6 +77,28 @@ def typical_ms(overhead_ms: FloatArray) -> float:
 def cost_without_asking_ms(costs: Costs) -> FloatArray:
     """(Q,) milliseconds where a policy's model isn't run: the least there is."""
     return min(costs.values(), key=np.median)
+
+
+def charged_ms(
+    policy: Policy, costs: Costs, lam: float, datasets: NDArray[np.object_], rows: Rows
+) -> FloatArray:
+    """(rows,) milliseconds that deciding takes each of ``rows``, asked of ``datasets`` (rows,)."""
+    found = np.zeros(len(rows))
+    for dataset in np.unique(datasets.astype(str)):
+        mine = datasets.astype(str) == dataset
+        found[mine] = cost_ms(policy, costs, lam, dataset)[rows[mine]]
+    return found
+
+
+def _shared_ms(
+    policy: Policy, reusable: FloatArray | None, lam: float, datasets: NDArray[np.object_]
+) -> FloatArray | None:
+    """(rows, P) of :func:`reusable_ms`, 0 where the policy embeds no query at λ."""
+    if reusable is None:
+        return None
+    embeds = {name: policy.embeds_at(lam, name) for name in np.unique(datasets.astype(str))}
+    read = np.array([embeds[str(name)] for name in datasets], dtype=bool)
+    return np.where(read[:, None], reusable, 0.0)
 
 
 @dataclass(frozen=True)
@@ -120,8 +142,9 @@ def add_decisions(
         for lam in policy.lams or shop.settings.lams:
             decided = policy.decide(action.texts.tolist(), lam, known)
             columns = answering_columns(decided.plans, action.arms)
-            reused = reused_ms(decided.plans, every, reusable if policy.embeds_at(lam) else None)
-            overhead_ms = cost_ms(policy, overheads[name], lam)[rows]
+            shared = _shared_ms(policy, reusable, lam, action.datasets)
+            reused = reused_ms(decided.plans, every, shared)
+            overhead_ms = charged_ms(policy, overheads[name], lam, action.datasets, rows)
             if decided.unasked is not None:
                 free_ms = cost_without_asking_ms(overheads[name])[rows]
                 overhead_ms = np.where(decided.unasked, free_ms, overhead_ms)

@@ -153,6 +153,13 @@ class RelevanceSettings(Settings):
         le=1,
         description="0: every query counts alike; 1: every dataset; between: between",
     )
+    unseen_share: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="of training queries that are learned from as though nobody had asked about "
+        "their documents: the more, the less history is trusted",
+    )
 
 
 class ProbingSettings(Settings):
@@ -184,6 +191,16 @@ class CascadeSettings(Settings):
     depth: int = Field(default=10, ge=10, le=1000, description="documents looked at of each")
 
 
+class MergingTrees(Settings):
+    """Boosted trees of one model that orders documents; an arm set has two, or four."""
+
+    rounds: int = Field(default=100, ge=1, description="trees")
+    learning_rate: float = Field(default=0.1, gt=0, le=1)
+    leaves: int = Field(default=15, ge=2)
+    least_per_leaf: int = Field(default=60, ge=1, description="fewer on small training sets")
+    feature_share: float = Field(default=0.3, gt=0, le=1, description="tried by each tree")
+
+
 class MergingSettings(Settings):
     """Run some arms, chosen by lam alone, and rank anew what they found."""
 
@@ -196,6 +213,19 @@ class MergingSettings(Settings):
     top: int = Field(default=10, ge=1, description="documents of each arm that are ranked anew")
     depth: int = Field(
         default=20, ge=10, le=1000, description="documents looked at of each, if labels hold them"
+    )
+    trees: MergingTrees = MergingTrees()
+    unseen_share: float = Field(
+        default=0.25,
+        ge=0,
+        le=1,
+        description="of training queries that are learned from as though nobody had asked about "
+        "their documents: the more, the less history is trusted",
+    )
+    fusion_weight: float = Field(
+        default=2.0,
+        ge=0,
+        description="of the scores of linear fusion beside what the trees say, in log odds",
     )
     vectors_from_ms: float = Field(
         default=10.0,

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arms.reward import FloatArray
+from arms.reward import BoolArray, FloatArray
 from router.boosters import Boosters
 from router.candidates import Candidates, candidates
+from router.history import Hidden, History, Past, history_of
 from router.probe_features import Lists
 from router.query_vectors import QueryVectors
-from router.relevance import Past, RelevanceModel, past_columns, relevance_columns
+from router.relevance import RelevanceModel, fused_columns, leading, list_columns, relevance_columns
 from training.boosting import fit_booster, fit_ranker
 from training.fitting import Rows, Workshop
+from training.start_fusion import fit_fusion
 
 _NDCG = re.compile(r"nDCG@(\d+)$")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a model is fitted to: the candidates of n training queries."""
+
+    asked: Candidates
+    gains: FloatArray
+    """(m,) share of each candidate in its query's ideal gain."""
+    k: int
+    top: int
 
 
 def fit_relevance(
@@ -29,12 +44,10 @@ def fit_relevance(
     of_query: FloatArray,
     vectors: QueryVectors | None,
     top: int | None = None,
-    ordered: bool = False,
 ) -> RelevanceModel | None:
-    """Fit on the documents that ``probes`` found for ``train``.
+    """Fit a model of the gain, with history, on the documents that ``probes`` found for ``train``.
 
-    Every query's own judgements, and those of queries of the same text, are kept out of the past
-    that it is trained with.
+    What history a training query is told: see :func:`hidden_from`.
 
     Args:
         shop: see there.
@@ -44,33 +57,158 @@ def fit_relevance(
         of_query: (n, features) :func:`router.quality_model.query_columns` of ``train``.
         vectors: fitted to ``train``; None: read no query vectors.
         top: how many documents of each list are candidates; default: the k of nDCG@k.
-        ordered: fit a second model that is trained to rank them.
 
     Returns:
         None where the labels don't tell how documents were judged, the quality isn't nDCG@k, or no
         probe found anything.
     """
-    options, k = shop.settings.probing.relevance, cutoff(shop)
+    seen = seen_by(shop, train, probes, lists, top)
+    if seen is None:
+        return None
+    unseen_share = shop.settings.probing.relevance.unseen_share
+    past, history = training_history(shop, train, seen, None, vectors, unseen_share)
+    columns = relevance_columns(seen.asked, of_query, None, history)
+    weights, options = candidate_weights(shop, train, seen), shop.settings.probing.relevance
+    seed = shop.settings.seed
+    text = fit_booster(columns, seen.gains, options, seed, "cross_entropy", weights)
+    return RelevanceModel(Boosters([text], columns.shape[1]), past, seen.k, seen.top)
+
+
+def fit_ordered(
+    shop: Workshop,
+    train: Rows,
+    probes: Sequence[str],
+    lists: Mapping[str, Lists],
+    of_query: FloatArray,
+    vectors: QueryVectors | None,
+    top: int,
+    with_history: bool,
+) -> RelevanceModel | None:
+    """Fit models that order what ``probes`` found, without history and, if asked for, with it.
+
+    Both start from a linear fusion of the lists, which stays a part of the order. Arguments and
+    returns as for :func:`fit_relevance`.
+    """
+    seen = seen_by(shop, train, probes, lists, top)
+    if seen is None:
+        return None
+    values = list_columns(probes, lists, seen.asked)
+    weights = candidate_weights(shop, train, seen)
+    fusion = fit_fusion(values, seen.gains, seen.asked.rows, weights, seen.k)
+    fused = fused_columns(probes, lists, seen.asked, fusion)
+
+    def fit(past: Past | None, history: History | None) -> RelevanceModel:
+        columns = relevance_columns(seen.asked, of_query, fused, history)
+        options, seed = shop.settings.merging.trees, shop.settings.seed
+        counts = np.bincount(seen.asked.rows, minlength=len(train))
+        texts = [
+            fit_booster(columns, seen.gains, options, seed, "cross_entropy", weights),
+            fit_ranker(columns, seen.gains, counts, seen.k, options, seed, weights),
+        ]
+        boosters = Boosters(texts, columns.shape[1])
+        # With history the order leaves the fusion to the trees: it would hold history back.
+        share = shop.settings.merging.fusion_weight if history is None else 0.0
+        model = RelevanceModel(boosters, past, seen.k, seen.top, 0.0, fusion, share)
+        return _balanced(model, columns)
+
+    plain = fit(None, None)
+    if not with_history:
+        return plain
+    unseen_share = shop.settings.merging.unseen_share
+    history = training_history(shop, train, seen, fused, vectors, unseen_share)
+    return replace(fit(*history), plain=plain)
+
+
+def seen_by(
+    shop: Workshop,
+    train: Rows,
+    probes: Sequence[str],
+    lists: Mapping[str, Lists],
+    top: int | None = None,
+) -> Seen | None:
+    """Return the candidates of ``train`` and their gains; None as for :func:`fit_relevance`."""
+    k = cutoff(shop)
     if k is None or not grades_known(shop, probes):
         return None
     top = max(k, top or 0)
     asked = candidates(probes, lists, top)
     gains = gains_of(shop, train, probes, lists, asked, k, top)
-    if not len(gains):
-        return None
-    past = Past.of(asked, gains)
-    texts = np.unique(shop.action.text_groups[train].astype(str), return_inverse=True)[1].ravel()
+    return Seen(asked, gains, k, top) if len(gains) else None
+
+
+def training_history(
+    shop: Workshop,
+    train: Rows,
+    seen: Seen,
+    fused: FloatArray | None,
+    vectors: QueryVectors | None,
+    unseen_share: float,
+) -> tuple[Past, History]:
+    """Return what ``train`` tells of documents, and what of that its own queries are told.
+
+    ``fused``: :func:`router.relevance.fused_columns`, where models start from a fusion;
+    ``unseen_share``: see :func:`hidden_from`.
+    """
+    past = Past.of(seen.asked, seen.gains)
     embedded = None if vectors is None else shop.embedded[train]
-    before = past_columns(past, asked, vectors, embedded, texts)
-    columns = relevance_columns(asked, of_query, before)
-    weights = dataset_weights(shop.action.datasets[train], options.dataset_weight)[asked.rows]
-    weights, seed = weights / weights.mean(), shop.settings.seed
-    fitted = [fit_booster(columns, gains, options, seed, "cross_entropy", weights)]
-    if ordered:
-        counts = np.bincount(asked.rows, minlength=len(train))
-        fitted.append(fit_ranker(columns, gains, counts, k, options, seed, weights))
-    model = RelevanceModel(Boosters(fitted, columns.shape[1]), past, k, top)
-    return _balanced(model, columns) if ordered else model
+    table = shop.action
+    groups = table.split_groups if table.history_groups is None else table.history_groups
+    hidden = hidden_from(
+        seen,
+        groups[train].astype(str),
+        unseen_share,
+        shop.settings.seed,
+    )
+    ordered = leading(seen.asked, fused)
+    return past, history_of(past, seen.asked, ordered, vectors, embedded, hidden)
+
+
+def hidden_from(seen: Seen, groups: NDArray[np.str_], share: float, seed: int) -> Hidden:
+    """Return which training queries tell each other nothing.
+
+    Every query's own group is hidden from it: that is how near to it a new question's past may
+    come. From about ``share`` of the queries all are hidden that share a relevant candidate with
+    them too, as though nobody had ever asked about their documents: so the models learn how far to
+    trust history that may say nothing of what is wanted.
+
+    Args:
+        seen: candidates of the n training queries.
+        groups: (n,) that no split parts.
+        share: in [0, 1].
+        seed: of the choice, which is made group by group.
+    """
+    names, place = np.unique(groups, return_inverse=True)
+    place = place.ravel()
+    drawn = [_lot(f"{seed}:{name}") < share for name in names.tolist()]
+    unseen = np.array(drawn, dtype=bool)[place]
+    relevant = seen.gains > 0
+    documents = np.unique(seen.asked.documents[relevant], return_inverse=True)[1].ravel()
+    with_query = seen.asked.rows[relevant]
+    order = np.argsort(documents, kind="stable")
+    starts = np.searchsorted(documents[order], np.arange(documents.max(initial=-1) + 2))
+    asked_of = [with_query[order[a:b]] for a, b in pairwise(starts.tolist())]
+
+    def hidden(rows: slice) -> BoolArray:
+        found = place[rows, None] == place
+        begin, end = np.searchsorted(with_query, [rows.start, rows.stop]).tolist()
+        for at in range(begin, end):
+            if unseen[with_query[at]]:
+                found[with_query[at] - rows.start, asked_of[documents[at]]] = True
+        return np.asarray(found)
+
+    return hidden
+
+
+def _lot(name: str) -> float:
+    """In [0, 1), by a hash: the same on every machine and whatever else there is."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:6], "big") / 2.0**48
+
+
+def candidate_weights(shop: Workshop, train: Rows, seen: Seen) -> FloatArray:
+    """(m,) of each candidate, 1 in the mean; see :func:`dataset_weights`."""
+    exponent = shop.settings.probing.relevance.dataset_weight
+    weights = dataset_weights(shop.action.datasets[train], exponent)[seen.asked.rows]
+    return np.asarray(weights / weights.mean())
 
 
 def _balanced(model: RelevanceModel, columns: FloatArray) -> RelevanceModel:

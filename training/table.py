@@ -53,6 +53,10 @@ class RoutingTable:
     latency_repeats_ms: FloatArray | None = None
     """(repeats, Q, arms) samples of timed queries, NaN elsewhere; read by
     :func:`training.latency_repeats.with_repeats` where targets are smoothed over them."""
+    history_groups: TextArray | None = None
+    """(Q,) queries of one group are told nothing of each other's judgements when models learn to
+    read the history of documents: ``split_groups``, but never coarser than near-duplicates, as
+    nothing could be learned of documents that no two groups share. None: ``split_groups``."""
 
     def __len__(self) -> int:
         return len(self.query_ids)
@@ -77,6 +81,7 @@ class RoutingTable:
             latency_repeats_ms=None
             if self.latency_repeats_ms is None
             else self.latency_repeats_ms[:, wanted],
+            history_groups=None if self.history_groups is None else self.history_groups[wanted],
         )
 
     def pipeline_of(self, arm: str) -> str:
@@ -124,6 +129,8 @@ def routing_table(
     """
     columns = labels.columns_of(arms)
     competes = labels.available(arms)
+    by: SplitBy = split or labels.split_by
+    asked_by: SplitBy = "near_duplicate" if by == "document" else by
     relevant_first, first_measure = _relevant_first(labels)
     return RoutingTable(
         arms=tuple(arms),
@@ -131,7 +138,7 @@ def routing_table(
         query_ids=labels.query_ids,
         splits=labels.splits,
         text_groups=labels.text_groups,
-        split_groups=groups_in_force(labels.groupings, split or labels.split_by).groups,
+        split_groups=groups_in_force(labels.groupings, by).groups,
         texts=_texts_of(labels, texts),
         quality=np.where(competes, labels.quality[labels.primary_measure][:, columns], np.nan),
         latency_ms=np.where(competes, labels.latency_ms[:, columns], np.nan),
@@ -140,6 +147,7 @@ def routing_table(
         relevant_first=None if relevant_first is None else relevant_first[:, columns] & competes,
         first_measure=first_measure,
         pipelines={arm: spec.name for arm, spec in labelled_arms(labels.manifest).items()},
+        history_groups=groups_in_force(labels.groupings, asked_by).groups,
     )
 
 

@@ -115,13 +115,16 @@ class GatedPolicy(Policy):
         """Whether training saw the dataset; where a caller names none, it is taken to have."""
         return dataset is None or dataset in self.datasets
 
-    def probes_at(self, lam: float, allowed: Collection[str] | None = None) -> tuple[str, ...]:
+    def probes_at(
+        self, lam: float, allowed: Collection[str] | None = None, dataset: str | None = None
+    ) -> tuple[str, ...]:
         """Return the inner policy's where its gate is open, else none."""
-        return self.inner.probes_at(lam, allowed) if self.gate_at(lam).is_open else ()
+        return self.inner.probes_at(lam, allowed, dataset) if self.gate_at(lam).is_open else ()
 
-    def cost_at(self, lam: float) -> int:
+    def cost_at(self, lam: float, dataset: str | None = None) -> int:
         """Return ``CLOSED_KEY`` where the gate is closed, else one more than the inner key."""
-        return 1 + self.inner.cost_at(lam) if self.gate_at(lam).is_open else CLOSED_KEY
+        is_open = self.gate_at(lam).is_open
+        return 1 + self.inner.cost_at(lam, dataset) if is_open else CLOSED_KEY
 
     def lams_of_costs(self) -> dict[int, float]:
         """Each :meth:`cost_at` there is → a λ where it is met."""
@@ -222,9 +225,9 @@ class GatedPolicy(Policy):
         self.inner.device = self.device
         return self.inner.embed(queries, lam)
 
-    def embeds_at(self, lam: float) -> bool:
+    def embeds_at(self, lam: float, dataset: str | None = None) -> bool:
         """Whether the inner policy is asked, and embeds the query."""
-        return self.gate_at(lam).is_open and self.inner.embeds_at(lam)
+        return self.gate_at(lam).is_open and self.inner.embeds_at(lam, dataset)
 
     def prepare(self, lam: float) -> None:
         """Load what the inner policy needs, where its gate is open."""

@@ -3,12 +3,17 @@
 For each set of arms (:mod:`router.policies.over_arm_sets`) a model expects the gain of every
 document found (:mod:`router.relevance`) and another, trained to rank, orders them: results of
 several systems merged by a learned function, as LambdaMerge does (Sheldon, Shokouhi, Szummer and
-Craswell, WSDM 2011).
+Craswell, WSDM 2011). It is a learned fusion that λ switches on, not a router: which arms are run
+doesn't depend on the query.
+
+Models may read the history of documents (:mod:`router.history`). A query none of whose candidates
+has any is answered exactly as by the models without history.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -42,9 +47,12 @@ from router.policy import (
 from router.probe_features import LEAST_DEPTH, as_lists
 from router.quality_model import query_columns
 from router.query_vectors import QueryVectors, array_shapes
-from router.relevance import RelevanceModel, relevance_count
+from router.relevance import RelevanceModel, counted
 
-_KEYS = ("name", "arms", "probe_depth", "tau", "encoder", "k", "temperature", "arm_sets")
+_KEYS = (
+    *("name", "arms", "probe_depth", "tau", "encoder", "k", "temperature", "arm_sets"),
+    *("datasets", "foreign"),
+)
 
 
 class MergingPolicy(OverArmSets[RelevanceModel]):
@@ -58,6 +66,9 @@ class MergingPolicy(OverArmSets[RelevanceModel]):
         queries: the frozen encoder; likewise.
         probe_depth: how many documents of each arm are read.
         tau: of the softmax that turns qualities into probabilities.
+        datasets: of the training queries, whose documents have history; empty where no model reads
+            it. On any other dataset arm sets are worth what they are without it.
+        foreign: mean quality of each arm set without history, where there are ``datasets``.
 
     Raises:
         RouterError: arm sets, arms and encoder don't fit together.
@@ -74,8 +85,15 @@ class MergingPolicy(OverArmSets[RelevanceModel]):
         queries: FrozenQueries | None,
         probe_depth: int = 20,
         tau: float = 0.1,
+        datasets: Sequence[str] = (),
+        foreign: Sequence[float] = (),
     ) -> None:
         super().__init__(name, arms, arm_sets, probe_depth, tau)
+        self.datasets, self.foreign = tuple(datasets), tuple(foreign)
+        self._foreign = tuple(
+            replace(arm_set, quality=quality)
+            for arm_set, quality in zip(self.arm_sets, self.foreign, strict=False)
+        )
         self.vectors, self.queries = vectors, queries
         self._last: dict[int, tuple[Any, ...]] = {}
         self._check()
@@ -86,27 +104,66 @@ class MergingPolicy(OverArmSets[RelevanceModel]):
         for arm_set in self.arm_sets:
             if arm_set.reads_vectors and self.vectors is None:
                 problems.append("an arm set reads query vectors, and there are none")
-            if arm_set.model is not None:
-                wanted = relevance_count(
-                    components if arm_set.reads_vectors else 0, arm_set.arms, arm_set.reads_vectors
-                )
-                found = arm_set.model.booster
-                if found.features != wanted or len(found.texts) != 2:
+            model, reads = arm_set.model, arm_set.reads_vectors
+            if model is not None:
+                orders = all(len(one.booster.texts) == 2 for one in model.models())
+                if not orders or not counted(
+                    model, components if reads else 0, arm_set.arms, reads
+                ):
                     problems.append(
-                        f"a model of {', '.join(arm_set.arms)} reads {found.features} features, "
-                        f"expected {wanted}"
+                        f"models of {', '.join(arm_set.arms)} don't read what its arms find"
                     )
+        if len(self.foreign) != (len(self.arm_sets) if self.datasets else 0):
+            problems.append("without history each arm set has a mean quality")
         if (self.vectors is None) != (self.queries is None):
             problems.append("query vectors and their encoder come together or not at all")
         self._refuse(problems)
+
+    @property
+    def learns_documents(self) -> bool:
+        """Whether what it learned is about documents that training queries asked about."""
+        return any(one.model is not None and one.model.past is not None for one in self.arm_sets)
+
+    def without_history(self, name: str) -> MergingPolicy:
+        """Return the policy of that name whose models read no history; means stay as they are."""
+        arm_sets = [
+            one if one.model is None else replace(one, model=one.model.without_history())
+            for one in self.arm_sets
+        ]
+        return self.with_arm_sets(arm_sets, name)
+
+    def with_arm_sets(
+        self,
+        arm_sets: Sequence[ArmSet[RelevanceModel]],
+        name: str | None = None,
+        datasets: Sequence[str] = (),
+        foreign: Sequence[float] = (),
+    ) -> MergingPolicy:
+        """Return the policy over other arm sets, under another name where one is given."""
+        return MergingPolicy(
+            name or self.name,
+            self.arms,
+            arm_sets,
+            self.vectors,
+            self.queries,
+            self.probe_depth,
+            self.tau,
+            datasets,
+            foreign,
+        )
 
     def embed(self, queries: Sequence[str], lam: float) -> Embeddings | None:
         """(n, d) of the frozen encoder; None where the arm set at λ doesn't read it."""
         return super().embed(queries, lam) if self.embeds_at(lam) else None
 
-    def embeds_at(self, lam: float) -> bool:
+    def embeds_at(self, lam: float, dataset: str | None = None) -> bool:
         """Whether the arm set at λ reads the query's vector."""
-        return self.arm_sets[self.arm_set_at(lam)].reads_vectors
+        return self.arm_sets[self.arm_set_at(lam, None, dataset)].reads_vectors
+
+    def worth_on(self, dataset: str | None) -> Sequence[ArmSet[RelevanceModel]]:
+        """Return the arm sets with their means; without history where the dataset has none."""
+        known = dataset is None or not self.datasets or dataset in self.datasets
+        return self.arm_sets if known else self._foreign
 
     @property
     def reads_vectors(self) -> bool:
@@ -139,7 +196,7 @@ class MergingPolicy(OverArmSets[RelevanceModel]):
         rows = masked(softmax_over(expected, self.tau), known)
         names = names_of(known, arm_set.arms, arm_set.model.top)
         borders = np.searchsorted(looked.asked.rows, np.arange(len(queries) + 1)).tolist()
-        plans, rankings, predicted = [], [], []
+        plans, rankings, predicted, reasons = [], [], [], []
         for row, column in enumerate(rows.argmax(axis=1).tolist() if len(rows) else []):
             ran, allowed = self._ran(arm_set, row, known)
             others = tuple(arm for arm in ran if arm != self.arms[column])
@@ -149,10 +206,12 @@ class MergingPolicy(OverArmSets[RelevanceModel]):
             combine: Combine = "merge" if merges else "cascade" if others else "single"
             plans.append(Plan((*others, self.arms[column]), combine))
             rankings.append(ranking if merges else None)
+            reason = _reason(arm_set.model, bool(looked.with_history[row]))
+            reasons.append(reason if merges else None)
             alone = expected[row, column] if self.arms[column] in ran else np.nan
             predicted.append(quality if merges else alone)
         told = np.array(predicted, dtype=np.float64).clip(0.0, 1.0)  # NaN: it wasn't looked at
-        return Decided(tuple(plans), rows, told, rankings=tuple(rankings))
+        return Decided(tuple(plans), rows, told, tuple(reasons), tuple(rankings))
 
     def _expected(self, number: int, looked: Looked, n: int) -> FloatArray:
         """(n, A) quality expected of each arm's own list; −inf of arms outside the set."""
@@ -189,8 +248,8 @@ class MergingPolicy(OverArmSets[RelevanceModel]):
         )
         of_query = query_columns(queries, components, arm_set.arms, lists)
         assert arm_set.model is not None
-        asked, predicted = arm_set.model.predict(arm_set.arms, lists, of_query, vectors, read)
-        looked = Looked(lists, asked, predicted[:, 0], arm_set.model.order(predicted))
+        told = arm_set.model.tell(arm_set.arms, lists, of_query, vectors, read)
+        looked = Looked(lists, told.asked, told.gains, told.order, told.with_history)
         if len(queries) > 1:  # of one, overhead is measured by asking again
             self._last[number] = (list(queries), embeddings, probed, looked)
         return looked
@@ -199,7 +258,7 @@ class MergingPolicy(OverArmSets[RelevanceModel]):
         """Load LightGBM and, where the arm set at λ reads vectors, the encoder."""
         arm_set = self.arm_sets[self.arm_set_at(lam)]
         if arm_set.model is not None:
-            arm_set.model.booster.load()
+            arm_set.model.load()
         if arm_set.reads_vectors and self.queries is not None:
             self.queries.load(self.device)
 
@@ -220,6 +279,8 @@ class MergingPolicy(OverArmSets[RelevanceModel]):
             "k": None if self.vectors is None else self.vectors.k,
             "temperature": None if self.vectors is None else self.vectors.temperature,
             "arm_sets": arm_sets,
+            "datasets": list(self.datasets),
+            "foreign": list(self.foreign),
         }
         write_policy_json(folder, self.kind, content)
 
@@ -246,8 +307,7 @@ class MergingPolicy(OverArmSets[RelevanceModel]):
         def read(
             folder: Path, described: Mapping[str, Any], arms: tuple[str, ...], reads: bool
         ) -> RelevanceModel:
-            features = relevance_count(components if reads else 0, arms, reads)
-            return RelevanceModel.read(folder, described, features)
+            return RelevanceModel.read(folder, described, arms, components if reads else 0, reads)
 
         with well_described(folder, "arm sets"):
             arm_sets = [
@@ -263,4 +323,14 @@ class MergingPolicy(OverArmSets[RelevanceModel]):
             queries,
             content["probe_depth"],
             float(content["tau"]),
+            [str(one) for one in content["datasets"]],
+            [float(one) for one in content["foreign"]],
         )
+
+
+def _reason(model: RelevanceModel, with_history: bool) -> str:
+    if model.past is None:
+        return "ranked anew, without document history"
+    if with_history:
+        return "ranked anew, with the history of documents that earlier questions found"
+    return "ranked anew, without document history: no document found has any"

@@ -80,18 +80,26 @@ class OverArmSets(Policy, Generic[RankerT]):
         run the one expected to be best answers.
         """
 
-    def arm_set_at(self, lam: float, allowed: Collection[str] | None = None) -> int:
-        """Return which of ``arm_sets`` is taken at λ; see :func:`router.arm_sets.best_arm_set`."""
-        return best_arm_set(self.arm_sets, check_lam(lam), allowed)
+    def worth_on(self, dataset: str | None) -> Sequence[ArmSet[RankerT]]:
+        """Return ``arm_sets`` with the means that count where ``dataset`` is asked."""
+        return self.arm_sets
 
-    def probes_at(self, lam: float, allowed: Collection[str] | None = None) -> tuple[str, ...]:
+    def arm_set_at(
+        self, lam: float, allowed: Collection[str] | None = None, dataset: str | None = None
+    ) -> int:
+        """Return which of ``arm_sets`` is taken at λ; see :func:`router.arm_sets.best_arm_set`."""
+        return best_arm_set(self.worth_on(dataset), check_lam(lam), allowed)
+
+    def probes_at(
+        self, lam: float, allowed: Collection[str] | None = None, dataset: str | None = None
+    ) -> tuple[str, ...]:
         """Return the arms that are run at λ and ranked anew; none where one arm answers."""
-        arm_set = self.arm_sets[self.arm_set_at(lam, allowed)]
+        arm_set = self.arm_sets[self.arm_set_at(lam, allowed, dataset)]
         return () if arm_set.model is None else arm_set.run(allowed)
 
-    def cost_at(self, lam: float) -> int:
+    def cost_at(self, lam: float, dataset: str | None = None) -> int:
         """Return the arm set."""
-        return self.arm_set_at(lam)
+        return self.arm_set_at(lam, None, dataset)
 
     def lams_of_costs(self) -> dict[int, float]:
         """Each arm set that is taken at some λ → a λ inside its range, or at its end."""
@@ -121,14 +129,16 @@ class OverArmSets(Policy, Generic[RankerT]):
 
     def _arm_sets_of(self, lam: float, known: Known, n: int) -> list[int]:
         """(n,) the arm set of each query."""
-        if known.competes is None:
-            return [self.arm_set_at(lam)] * n
-        patterns, place = np.unique(known.competes, axis=0, return_inverse=True)
-        found = [
-            self.arm_set_at(lam, [arm for arm, may in zip(self.arms, one, strict=True) if may])
-            for one in patterns.tolist()
-        ]
-        return [found[one] for one in place.ravel().tolist()]
+        asked = known.datasets or (None,) * n
+        may = (
+            [()] * n if known.competes is None else [tuple(one) for one in known.competes.tolist()]
+        )
+        found: dict[tuple[str | None, tuple[bool, ...]], int] = {}
+        for dataset, competing in dict.fromkeys(zip(asked, may, strict=True)):
+            allowed = [arm for arm, one in zip(self.arms, competing, strict=False) if one]
+            number = self.arm_set_at(lam, allowed if competing else None, dataset)
+            found[dataset, competing] = number
+        return [found[one] for one in zip(asked, may, strict=True)]
 
     def _alone(self, lam: float, n: int) -> FloatArray:
         """(n, A) softmax of the mean reward of each arm alone."""

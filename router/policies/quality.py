@@ -36,7 +36,7 @@ from router.policy import NOTHING, Decided, Known, Plan, Policy, Probed, masked
 from router.probe_features import LEAST_DEPTH, Lists, as_lists
 from router.quality_model import QualityModel, feature_count, model_features, without_pairs
 from router.query_vectors import QueryVectors, array_shapes
-from router.relevance import RelevanceModel, relevance_count
+from router.relevance import RelevanceModel
 
 _KEYS = (
     "name",
@@ -279,8 +279,9 @@ class QualityPolicy(Policy):
         boosters = Boosters.read(folder, content["boosters"], features)
         relevance = None
         if content["relevance"] is not None:
-            columns = relevance_count(components, content["probes"])
-            relevance = RelevanceModel.read(folder / "relevance", content["relevance"], columns)
+            relevance = RelevanceModel.read(
+                folder / "relevance", content["relevance"], content["probes"], components
+            )
         model = QualityModel(boosters, **fitted, vectors=vectors, relevance=relevance)
         queries = None if described is None else FrozenQueries.read(described)
         settings = (content["probes"], content["probe_depth"] or 10, content["tau"])

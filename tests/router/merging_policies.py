@@ -9,9 +9,10 @@ import numpy as np
 from router.arm_sets import ArmSet
 from router.boosters import Boosters
 from router.candidates import PROBE_COLUMNS, candidates
+from router.history import Past
 from router.policies.merging import MergingPolicy
 from router.probe_features import as_lists
-from router.relevance import Past, RelevanceModel, relevance_count
+from router.relevance import RelevanceModel, relevance_count
 
 ARMS = ("a", "b", "c")
 
@@ -69,11 +70,11 @@ def merging(*arm_sets, arms=ARMS, depth=10):
     return MergingPolicy("merging", arms, [*alone(arms), *arm_sets], None, None, depth)
 
 
-def real_arm_set(*arms, quality=0.9, share=0.5, k=2, top=5):
+def real_arm_set(*arms, quality=0.9, share=0.5, k=2, top=5, history=True):
     """An arm set whose models are LightGBM's own, fitted to numbers without meaning."""
     import lightgbm
 
-    features = relevance_count(0, arms, False)
+    features = relevance_count(0, arms, False, with_history=history)
     random = np.random.default_rng(0)
     columns, given = random.normal(size=(200, features)), {"verbosity": -1, "num_threads": 1}
     texts = []

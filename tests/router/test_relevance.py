@@ -10,19 +10,14 @@ from arms.errors import RouterError
 from arms.records import Ranking
 from router.boosters import Boosters
 from router.candidates import candidate_columns, candidates
+from router.history import HISTORY_COLUMNS, PAST_COLUMNS, Past, history_of
 from router.policies import load_policy
 from router.policies.files import write_arrays
 from router.policies.quality import QualityPolicy
 from router.probe_features import as_lists, key_of
 from router.quality_model import QualityModel, feature_count
 from router.query_vectors import QueryVectors
-from router.relevance import (
-    PAST_COLUMNS,
-    Past,
-    RelevanceModel,
-    past_columns,
-    relevance_count,
-)
+from router.relevance import RelevanceModel, relevance_count
 
 FOUND = {
     "a": [Ranking(("x", "y", "z"), (3.0, 2.0, 1.0)), Ranking((), ())],
@@ -122,11 +117,20 @@ def test_a_training_query_is_not_told_its_own_judgements():
     found = {"a": [Ranking(("x",), (1.0,))] * 3}
     asked = candidates(["a"], lists_of(found), 5)
     known = Past.of(asked, np.array([1.0, 0.0, 1.0]))
-    free = past_columns(known, asked, vectors_of(unit), unit)
-    assert free[:, 5].tolist() == [3, 3, 3]
-    kept = past_columns(known, asked, vectors_of(unit), unit, np.array([0, 1, 0]))
-    assert kept[:, 5].tolist() == [1, 2, 1]
-    assert kept[0, 4] == 0.0  # the third has the first's text
+    groups = np.array([0, 1, 0])
+
+    def told(hidden=None):
+        found = history_of(known, asked, np.zeros(3), vectors_of(unit), unit, hidden)
+        assert found.told.all() and found.columns.shape == (3, len(HISTORY_COLUMNS))
+        names = [HISTORY_COLUMNS.index(one) for one in ("mean_gain", "queries")]
+        return found.columns[:, names].tolist()
+
+    assert told() == [[pytest.approx(2 / 3), 3]] * 3
+    # The first and the third have one text: the second alone tells them, and they tell it.
+    assert told(lambda rows: groups[rows, None] == groups) == [[0.0, 1], [1.0, 2], [0.0, 1]]
+    nothing = history_of(known, asked, np.zeros(3), None, None, lambda _: np.ones((3, 3), bool))
+    assert not nothing.told.any() and np.isnan(nothing.columns[:, :2]).all()
+    assert not nothing.columns[:, 2:].any()
 
 
 class Knows:

@@ -9,10 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from arms.progress import SilentProgress
+from arms.records import Ranking
 from oracle.labels import read_labels
 from router.candidates import candidates
 from router.policies import load_policy
 from router.policy import Known
+from router.probe_features import as_lists, key_of
 from router.query_encoder import QueryEncoder
 from tests.training.graded import DISCOUNTS, graded_labels
 from tests.training.synthetic import ARMS
@@ -21,7 +23,7 @@ from training.learners.probing import ProbingLearner, probe_depth
 from training.policy_settings import BoostingSettings, ProbingSettings, RelevanceSettings
 from training.probed import RecordedRuns
 from training.quality_fit import lists_of
-from training.relevance_fit import dataset_weights, gains_of
+from training.relevance_fit import Seen, dataset_weights, gains_of, hidden_from
 from training.settings import TrainingSettings
 from training.table import routing_table
 from training.work_folder import WorkFolder
@@ -187,6 +189,51 @@ def test_only_ndcg_is_a_sum_of_gains(shop):
 
 def test_no_more_is_read_than_the_labels_hold(shop):
     assert [probe_depth(shop, PROBES, wanted) for wanted in (10, 11, 20)] == [10, 11, 12]
+
+
+def seen_by_hand():
+    """Queries 0 and 1 want x, 2 and 3 want y; 3 finds x too, and 4 finds nothing relevant."""
+    wanted = [("x", 1.0), ("x", 0.5), ("y", 1.0), ("y", 1.0), ("z", 0.0)]
+    found = [[name] for name, _ in wanted]
+    found[3] = ["y", "x"]
+    lists = as_lists(
+        ["a"],
+        {"a": [Ranking(tuple(one), (2.0, 1.0)[: len(one)]) for one in found]},
+        10,
+        len(found),
+    )
+    asked = candidates(["a"], lists, 5)
+    gain_of = {(row, key_of(name)): gain for row, (name, gain) in enumerate(wanted)}
+    pairs = zip(asked.rows.tolist(), asked.documents.tolist(), strict=True)
+    return Seen(asked, np.array([gain_of.get(pair, 0.0) for pair in pairs]), 5, 5)
+
+
+def test_what_is_hidden_from_a_training_query_by_hand():
+    seen, groups = seen_by_hand(), np.array(["t", "u", "v", "w", "t"])
+    own = groups[:, None] == groups
+    every = slice(0, 5)
+    np.testing.assert_array_equal(hidden_from(seen, groups, 0.0, 1)(every), own)
+    # As though nobody had asked about what they want: x of 0 and 1, y of 2 and 3.
+    share = own.copy()
+    share[:2, :2] = share[2:4, 2:4] = True
+    hidden = hidden_from(seen, groups, 1.0, 1)
+    np.testing.assert_array_equal(hidden(every), share)
+    np.testing.assert_array_equal(hidden(slice(2, 4)), share[2:4])
+
+
+def test_the_queries_whose_documents_are_hidden_are_drawn_alike_each_time():
+    seen, groups = seen_by_hand(), np.array([f"t{n}" for n in range(5)])
+    own = np.eye(5, dtype=bool)
+    for seed in range(20):
+        drawn = [hidden_from(seen, groups, 0.5, seed)(slice(0, 5)) for _ in range(2)]
+        np.testing.assert_array_equal(*drawn)
+    more = [
+        (hidden_from(seen, groups, share, seed)(slice(0, 5)) != own).any(axis=1)[:4]
+        for seed in range(200)
+        for share in (0.25, 0.75)
+    ]
+    assert 0.18 < np.mean(more[::2]) < 0.32 and 0.68 < np.mean(more[1::2]) < 0.82
+    assert all((few <= many).all() for few, many in zip(more[::2], more[1::2], strict=True))
 
 
 def test_weights_of_datasets_by_hand():

@@ -49,7 +49,7 @@ def test_former_switches_name_the_list_that_does_the_same():
     message = str(told.value)
     assert "baselines.tfidf, knn.enabled: no longer a setting" in message
     fusing = ("reciprocal_ranks", "tuned_fusion", "tuned_fusion_prior", "strongest_simple")
-    never_switched = ("merging", *fusing)
+    never_switched = ("merging", "merging_no_history", *fusing)
     kept = [one.name for one in LEARNERS if one.name not in ("knn", *never_switched)]
     listed = message.partition("policies: [")[2].partition("]")[0].split(", ")
     assert sorted(listed) == sorted(kept)

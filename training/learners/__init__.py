@@ -32,6 +32,7 @@ LEARNERS: tuple[Learner, ...] = (
     FusionLearner("tuned_fusion_prior"),
     StrongestSimpleLearner(),
     MergingLearner(),
+    MergingLearner(with_history=False),
     StaticEmbeddingLearner(),
     TfidfLearner(),
     KnnLearner(),

@@ -1,13 +1,16 @@
 """``merging``: runs a set of arms, chosen by λ, and ranks anew what they found.
 
 Sets are nested, the cheapest arms first; each has models of its own. What a set is worth at a λ is
-measured on validation queries, beside every arm alone.
+measured on validation queries, beside every arm alone. ``merging_no_history`` is the same without
+the history of documents: those models are a part of ``merging`` and answer there too, where no
+document found has any.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,33 +21,54 @@ from router.policy import Plan
 from router.quality_model import query_columns
 from router.query_vectors import QueryVectors
 from router.relevance import RelevanceModel
-from training.arm_sets import check_sets, lacking, measured, nested_sets
+from training.arm_sets import check_sets, lacking, measured, nested_sets, ranked_anew
 from training.fitting import Rows, Workshop
 from training.learners.probing import probe_depth
 from training.plan_outcomes import latency_of_arms, reused_ms
 from training.quality_fit import fit_vectors, lists_of, relative_quality
-from training.relevance_fit import fit_relevance
+from training.relevance_fit import fit_ordered
 from training.settings import TrainingSettings
 
 _LOG = logging.getLogger(__name__)
+WITH_HISTORY = "merging"
+WITHOUT_HISTORY = "merging_no_history"
+WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Of the models with history; the one that validation likes best is taken."""
 
 
 class MergingLearner:
     """See :mod:`training.learners.learner` and :mod:`router.policies.merging`."""
 
-    name = "merging"
     may_be_default = False
+
+    def __init__(self, with_history: bool = True) -> None:
+        self.with_history = with_history
+        self.name = WITH_HISTORY if with_history else WITHOUT_HISTORY
 
     def steps(self, settings: TrainingSettings) -> int:
         """One."""
         return 1
 
     def fit(self, shop: Workshop, train: Rows, validation: Rows) -> MergingPolicy | None:
-        """Fit; None, and said so, where the labels don't tell how documents were judged."""
+        """Fit; None, and said so, where the labels don't tell how documents were judged.
+
+        Where the policy with history was fitted before, its models without are taken.
+        """
         shop.task.advance()
+        fitted = shop.learned.get(WITH_HISTORY)
+        if not self.with_history and isinstance(fitted, MergingPolicy):
+            policy: MergingPolicy | None = fitted.without_history(self.name)
+        else:
+            policy = self._fit_models(shop, train, validation)
+        held_out = validation if len(validation) else train
+        datasets = sorted(set(shop.action.datasets[train].astype(str)))
+        return None if policy is None else with_means(shop, policy, held_out, datasets)
+
+    def _fit_models(self, shop: Workshop, train: Rows, validation: Rows) -> MergingPolicy | None:
+        """Fit the models; what a set is worth isn't measured yet."""
         options, table = shop.settings.merging, shop.action.rows(train)
         sets = nested_sets(table, options.arm_sets) if options.sets is None else options.sets
-        check_sets(self.name, sets, table.arms)
+        check_sets("merging", sets, table.arms)
         missing = lacking(shop, [arm for arms in sets for arm in arms])
         if missing or not len(train):
             _LOG.warning("no %s policy: %s", self.name, missing or "no training queries")
@@ -57,17 +81,53 @@ class MergingLearner:
             vectors = fit_vectors(embedded, relative, table.competes, boosting)
         arm_sets: list[ArmSet[RelevanceModel]] = [ArmSet((arm,)) for arm in table.arms]
         for arms, reads in zip(sets, reading, strict=True):
-            arm_set = fit_arm_set(shop, train, arms, vectors if reads else None, depth)
+            arm_set = fit_arm_set(
+                shop, train, arms, vectors if reads else None, depth, self.with_history
+            )
             arm_sets += [] if arm_set is None else [arm_set]
         queries = None if vectors is None else FrozenQueries.of(shop.encoder)
         policy = MergingPolicy(
             self.name, table.arms, arm_sets, vectors, queries, depth, shop.settings.tau
         )
-        held_out = validation if len(validation) else train
-        with_means = measured(shop, policy, held_out, options.deciding_ms, options.embedding_ms)
-        return MergingPolicy(
-            self.name, table.arms, with_means, vectors, queries, depth, shop.settings.tau
-        )
+        return weighed(shop, policy, validation) if self.with_history else policy
+
+
+def with_means(
+    shop: Workshop, policy: MergingPolicy, rows: Rows, datasets: Sequence[str]
+) -> MergingPolicy:
+    """Measure every set of ``policy`` on ``rows``, which are held out.
+
+    With history, and what it would be without on other than ``datasets``, those of training.
+    """
+    options = shop.settings.merging
+    times = options.deciding_ms, options.embedding_ms
+    means = measured(shop, policy, rows, *times)
+    if not policy.learns_documents:
+        return policy.with_arm_sets(means)
+    without = measured(shop, policy.without_history(policy.name), rows, *times)
+    return policy.with_arm_sets(means, None, datasets, [one.quality for one in without])
+
+
+def weighed(shop: Workshop, policy: MergingPolicy, validation: Rows) -> MergingPolicy:
+    """Give each set that weight of its models with history which validation queries like best.
+
+    Of equal ones the least, so that history is left out where it gains nothing; without validation
+    queries all of it counts.
+    """
+    if not len(validation):
+        return policy
+    found: list[ArmSet[RelevanceModel]] = []
+    for number, arm_set in enumerate(policy.arm_sets):
+        best, chosen = -np.inf, arm_set
+        for weight in WEIGHTS if arm_set.model is not None and arm_set.model.plain else ():
+            assert arm_set.model is not None
+            trial = replace(arm_set, model=replace(arm_set.model, history_weight=weight))
+            others = [*found, trial, *policy.arm_sets[number + 1 :]]
+            quality, _ = ranked_anew(shop, policy.with_arm_sets(others), number, validation)
+            if quality.mean() > best + 1e-9:
+                best, chosen = float(quality.mean()), trial
+        found.append(chosen)
+    return policy.with_arm_sets(found)
 
 
 def reads_vectors(shop: Workshop, train: Rows, arms: Sequence[str]) -> bool:
@@ -82,24 +142,21 @@ def reads_vectors(shop: Workshop, train: Rows, arms: Sequence[str]) -> bool:
 
 
 def fit_arm_set(
-    shop: Workshop, train: Rows, arms: Sequence[str], vectors: QueryVectors | None, depth: int
+    shop: Workshop,
+    train: Rows,
+    arms: Sequence[str],
+    vectors: QueryVectors | None,
+    depth: int,
+    with_history: bool = True,
 ) -> ArmSet[RelevanceModel] | None:
     """Fit the models of a set of arms on ``train``; None where no arm found anything.
 
     What it is worth isn't measured yet. ``vectors`` are of ``train``, None to read none; ``depth``
-    documents of each arm are looked at.
+    documents of each arm are looked at. ``with_history``: fit models that read it too.
     """
     lists = lists_of(shop, train, arms, depth)
     components = None if vectors is None else vectors.project(shop.embedded[train])
     of_query = query_columns(shop.action.texts[train].tolist(), components, arms, lists)
-    model = fit_relevance(
-        shop,
-        train,
-        arms,
-        lists,
-        of_query,
-        vectors,
-        top=shop.settings.merging.top,
-        ordered=True,
-    )
+    top = shop.settings.merging.top
+    model = fit_ordered(shop, train, arms, lists, of_query, vectors, top, with_history)
     return None if model is None else ArmSet(tuple(arms), 0.0, 0.0, model, vectors is not None)
