@@ -4,6 +4,7 @@
     ├── SettingsError        a setting is unknown, missing or out of range
     ├── CorpusError          a corpus, its queries or its judgements are unusable
     ├── ArmIndexError          an index is absent, half-built or of another corpus
+    ├── FolderInUseError     another process is writing the same output folder
     ├── QueryError           a query that no arm accepts (empty, not text, not UTF-8)
     ├── MissingExtraError    an optional package is not installed
     ├── ArmError             one arm failed on one query; the oracle records it as a status
@@ -29,6 +30,10 @@ class CorpusError(RoutingError):
 
 class ArmIndexError(RoutingError):
     """An index is absent, half-built or belongs to another corpus."""
+
+
+class FolderInUseError(RoutingError):
+    """Another process is writing the same output folder."""
 
 
 class QueryError(RoutingError):

@@ -231,7 +231,11 @@ def holds_texts(folder: Path) -> bool:
 
 
 def read_labels(folder: Path) -> Labels:
-    """Read a complete labels folder into aligned arrays."""
+    """Read a complete labels folder into aligned arrays.
+
+    Raises:
+        LabelsError: it is absent, unfinished or damaged, or is being written anew.
+    """
     manifest = read_manifest(folder)
     pipelines = tuple(manifest["pipelines"])
     measures = tuple(manifest["measures"])
@@ -264,6 +268,11 @@ def read_labels(folder: Path) -> Labels:
     def optional(name: str) -> TextArray | None:
         return ordered(name) if name in queries.column_names else None
 
+    if read_manifest(folder) != manifest:
+        raise LabelsError(
+            f"the labels in {folder} were written anew while they were being read; run this "
+            "command again when that has ended"
+        )
     return Labels(
         pipelines=pipelines,
         router_arms=tuple(manifest["router_arms"]),

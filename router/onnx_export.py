@@ -13,6 +13,7 @@ import numpy as np
 
 from arms.encoders.onnx_graph import quiet_export, write_graph
 from arms.errors import MissingExtraError, RouterError
+from arms.sole_writer import writes
 from router.artifact import add_policy, check_addable, policy_folder, read_router
 from router.frozen_queries import ELSEWHERE, ENCODER_KEYS, same_encoder
 from router.onnx_encoder import VECTOR, OnnxEncoder, OnnxSettings
@@ -44,6 +45,7 @@ class Exported:
     """Largest distance of a vector from PyTorch's on a few texts, relative to its length."""
 
 
+@writes("router_folder")
 def export_to_onnx(
     router_folder: Path,
     policy: str | None = None,

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,13 +40,8 @@ def convert(kind: str, state: Any, write: Callable[[Path], list[Found]]) -> Conv
     text = json.dumps([_VERSION, kind, state], sort_keys=True, ensure_ascii=True)
     folder = cache_folder("corpora") / kind / hashlib.sha256(text.encode()).hexdigest()[:40]
     if not (folder / _PROBLEMS).is_file():
-        building = folder.with_name(f"{folder.name}-{os.getpid()}")
-        with atomic_folder(building) as temporary:
+        with atomic_folder(folder, keep_existing=True) as temporary:
             write_json(temporary / _PROBLEMS, write(temporary))
-        try:
-            building.replace(folder)
-        except OSError:  # another process was first
-            shutil.rmtree(building)
     found = json.loads((folder / _PROBLEMS).read_text(encoding="utf-8"))
     return Converted(folder, tuple((kind, example) for kind, example in found))
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from arms.atomic import atomic_folder, write_json
 from arms.errors import LabelsError, SettingsError
+from arms.sole_writer import sole_writer
 from arms.text_form import composed
 from oracle.groups import (
     Groupings,
@@ -148,6 +149,7 @@ def write_grid(
     Raises:
         LabelsError: with every problem, unless lenient and no problem concerns the source as a
             whole; or no query is left.
+        FolderInUseError: another process writes ``target``.
     """
     found = [one for one in sets if one.found]
     if found and (not options.lenient or any(one.fatal for one in found)):
@@ -171,7 +173,8 @@ def write_grid(
         made_by = split_entry(force)
         splits = split_rows(groupings.datasets.tolist(), force, SplitSettings(), options.seed)
     manifest = _manifest(grid, status, options, kind, files, dropped) | {SPLIT: made_by}
-    with atomic_folder(target) as folder:
+    with sole_writer(target), atomic_folder(target) as folder:
+        check_import_target(target, options.overwrite)  # another import may have been first
         measures = tuple(grid.quality)
         write_table(
             folder / "labels.parquet", _labels(grid, status, splits), label_schema(measures)
