@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -109,6 +110,7 @@ def parse_run(content: Any, source: str, base: Path) -> Any:
     from pydantic import ValidationError
 
     from arms.errors import SettingsError
+    from arms.home import expanded
     from arms.settings import problem_lines
 
     if not isinstance(content, dict):
@@ -121,10 +123,11 @@ def parse_run(content: Any, source: str, base: Path) -> Any:
             "\n".join([f"{source} has problems:", *problem_lines(error)])
         ) from error
     corpus = tuple(
-        one.model_copy(update={"path": base / one.path.expanduser()}) for one in run.corpus
+        one.model_copy(update={"path": base / expanded(one.path, f"{source}, corpus")})
+        for one in run.corpus
     )
-    labels = None if run.labels is None else base / run.labels.expanduser()
-    output = base / run.output.expanduser()
+    labels = None if run.labels is None else base / expanded(run.labels, f"{source}, labels")
+    output = base / expanded(run.output, f"{source}, output")
     return run.model_copy(update={"corpus": corpus, "labels": labels, "output": output})
 
 
@@ -723,10 +726,20 @@ def spread_lam(arguments: list[str]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the console command; print an expected error's message alone and exit with 1."""
+    from arms.console_text import write_any_text
+    from arms.home import name_the_user
+    from arms.progress import on_terminal, watched
+
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    write_any_text((sys.stdout, sys.stderr))
+    name_the_user()
+    if not on_terminal(sys.stderr):
+        for variable in ("TQDM_DISABLE", "HF_HUB_DISABLE_PROGRESS_BARS"):
+            os.environ.setdefault(variable, "1")
     words = spread_lam(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        app(words)
+        with watched(" ".join(["l2r", *words[:1]])):
+            _run(words)
     except BrokenPipeError:
         sys.exit(0)
     except SystemExit as stop:
@@ -741,19 +754,38 @@ def main(arguments: list[str] | None = None) -> None:
         typer.echo("stopped; run the same command again to continue", err=True)
         sys.exit(130)
     except Exception as error:
-        from arms.errors import RoutingError
-
-        if isinstance(error, OSError) and error.filename:
-            typer.echo(
-                f"l2r: {error.filename}: {error.strerror}; choose another 'output:' folder, or "
-                "mend this one, and run the same command again",
-                err=True,
-            )
-        elif isinstance(error, RoutingError):
-            typer.echo(f"l2r: {error}", err=True)
-        else:
+        told = told_by(error)
+        if told is None:
             raise
+        typer.echo(f"l2r: {told}", err=True)
         sys.exit(1)
+
+
+def _run(words: list[str]) -> None:
+    try:
+        app(words)
+    finally:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            # What couldn't be written would be tried again, and complained of, at the very end.
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise
+
+
+def told_by(error: Exception) -> str | None:
+    """Return what to print about an error; None for a defect of ours, which is a traceback."""
+    from arms.errors import RoutingError
+    from arms.write_errors import cannot_write, disk_cause, place_cause
+
+    if isinstance(error, RoutingError):
+        return str(error)
+    cause = disk_cause(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        path = Path(os.fsdecode(error.filename))
+        return cannot_write(path, cause) if cause else f"{path}: {place_cause(error)}"
+    return cause and f"writing failed: {cause}. Mend that, then run the same command again"
 
 
 if __name__ == "__main__":

@@ -8,9 +8,11 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from arms.write_errors import writing_to
 
 _TEMPORARY = ".tmp"
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
@@ -35,16 +37,21 @@ def atomic_file(target: Path) -> Iterator[Path]:
     """Yield a temporary path beside ``target``; rename it into place when the body succeeds.
 
     Of several writers the last to finish wins; each one's file is whole.
+
+    Raises:
+        WriteError: it can't be written; nothing of it is left.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _beside(target)
-    try:
-        yield temporary
-        _flush(temporary)
-        os.replace(temporary, target)
-        _flush(target.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with writing_to(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _beside(target)
+        try:
+            yield temporary
+            _flush(temporary)
+            os.replace(temporary, target)
+            _flush(target.parent)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -56,26 +63,37 @@ def atomic_folder(target: Path, keep_existing: bool = False) -> Iterator[Path]:
     Args:
         keep_existing: leave a ``target`` that another writer finished meanwhile, and drop this one;
             for folders whose name tells their content.
+
+    Raises:
+        WriteError: it can't be written; nothing of it is left.
     """
     if target.is_symlink():
         target = target.resolve()  # a link stays, what it leads to is replaced
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _clear_leftovers(target)
-    temporary = _beside(target)
-    unmarked = temporary.with_suffix(".new")  # no leftover to others until it is marked
+    with writing_to(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _clear_leftovers(target)
+        temporary = _beside(target)
+        with _marked(temporary):
+            yield temporary
+            for path in temporary.rglob("*"):
+                if path.is_file():
+                    _flush(path)
+            if not (keep_existing and target.is_dir()):
+                replace_folder(temporary, target)
+            _flush(target.parent)
+
+
+@contextmanager
+def _marked(folder: Path) -> Iterator[None]:
+    """Make a temporary folder, locked so that nobody takes it for a leftover, and remove it."""
+    unmarked = folder.with_suffix(".new")  # no leftover to others until it is marked
     unmarked.mkdir()
     mark = _mark(unmarked)
     try:
-        unmarked.rename(temporary)
-        yield temporary
-        for path in temporary.rglob("*"):
-            if path.is_file():
-                _flush(path)
-        if not (keep_existing and target.is_dir()):
-            replace_folder(temporary, target)
-        _flush(target.parent)
+        unmarked.rename(folder)
+        yield
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         if mark is not None:
             os.close(mark)
 

@@ -5,6 +5,7 @@
     ├── CorpusError          a corpus, its queries or its judgements are unusable
     ├── ArmIndexError          an index is absent, half-built or of another corpus
     ├── FolderInUseError     another process is writing the same output folder
+    ├── WriteError           a file or folder can't be written: no space, no right, damage
     ├── QueryError           a query that no arm accepts (empty, not text, not UTF-8)
     ├── MissingExtraError    an optional package is not installed
     ├── ArmError             one arm failed on one query; the oracle records it as a status
@@ -14,6 +15,8 @@
 Every message says what was expected, what came, and what to do. The console command prints the
 message alone; a traceback means a defect of ours.
 """
+
+from pathlib import Path
 
 
 class RoutingError(Exception):
@@ -34,6 +37,15 @@ class ArmIndexError(RoutingError):
 
 class FolderInUseError(RoutingError):
     """Another process is writing the same output folder."""
+
+
+class WriteError(RoutingError):
+    """A file or folder can't be written."""
+
+    def __init__(self, message: str, path: Path, cause: str) -> None:
+        super().__init__(message)
+        self.path = path
+        self.cause = cause
 
 
 class QueryError(RoutingError):

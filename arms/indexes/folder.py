@@ -15,7 +15,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from arms.encoders.chunks import CHUNK_FOLDER
 from arms.encoders.resolve import ResolvedEncoder
 from arms.errors import ArmIndexError, CorpusError
 from arms.sole_writer import sole_writer
+from arms.write_errors import writing_to
 
 FORMAT_VERSION = 2
 RECORD = "arm.json"
@@ -251,6 +252,7 @@ def building(source: Source, index_root: Path) -> Iterator[Build]:
     Raises:
         CorpusError: the corpus has no documents.
         FolderInUseError: another process is building this index.
+        WriteError: there is no space for it, or no right to write.
     """
     if len(source.corpus) == 0:
         raise CorpusError(
@@ -258,10 +260,16 @@ def building(source: Source, index_root: Path) -> Iterator[Build]:
         )
     begin_s = time.perf_counter()
     target = index_root / source.spec.folder_name
-    with sole_writer(target):
+    with sole_writer(target), writing_to(target):
         build = Build(building_folder(target))
         _clear(build.folder)
-        yield build
+        try:
+            yield build
+        except BaseException:
+            with suppress(OSError):
+                _clear(build.folder)  # room for others, where the disk is full
+                build.folder.rmdir()  # unless it has chunks
+            raise
         shutil.rmtree(build.folder / CHUNK_FOLDER, ignore_errors=True)
         record = asdict(source.record())
         record |= {
@@ -282,7 +290,7 @@ def extending(source: Source, index_root: Path) -> Iterator[Path]:
         FolderInUseError: another process is writing this index.
     """
     folder = index_root / source.spec.folder_name
-    with sole_writer(folder):
+    with sole_writer(folder), writing_to(folder):
         record = read_record(folder)
         (folder / RECORD).unlink()
         yield folder

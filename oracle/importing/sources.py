@@ -57,11 +57,18 @@ class OpenTable:
         """Read the wanted columns of every row in which one of them holds something.
 
         Raises:
-            LabelsError: the file is damaged; the last row that could be read is named.
+            LabelsError: a wanted column stands twice, or the file is damaged; the last row that
+                could be read is named.
         """
         columns: list[list[Any]] = [[] for _ in wanted]
         numbers: list[int] = []
         number = 1
+        repeated = [name for name in wanted if self.header.count(name) > 1]
+        if repeated:
+            raise LabelsError(
+                f"{self.path} has more than one column {', '.join(repeated)}; keep one, or rename "
+                "the others"
+            )
         places = [self.header.index(name) for name in wanted]
         with progress.task(f"read {self.path.name}") as bar:
             try:

@@ -91,11 +91,14 @@ class Imported:
     folder: Path
     n_queries: int
     n_dropped: int
+    """Queries with a problem, left out."""
     arms: tuple[str, ...]
     measures: tuple[str, ...]
     splits: Mapping[str, int]
     split: Mapping[str, Any]
     """What the manifest says of how the split was made."""
+    n_unjudged: int = 0
+    """Queries of runs that no judgement names, left out."""
 
 
 def check_import_target(target: Path, overwrite: bool) -> None:
@@ -133,6 +136,7 @@ def write_grid(
     kind: str,
     files: Iterable[Path],
     runs: pa.Table | None = None,
+    n_unjudged: int = 0,
 ) -> Imported:
     """Write labels of the queries without a problem; refuse where there is one, unless lenient.
 
@@ -145,6 +149,7 @@ def write_grid(
         kind: ``wide``, ``long`` or ``trec``.
         files: what was read; their hashes go to the manifest.
         runs: rankings, where the source has them; columns of ``runs.parquet``.
+        n_unjudged: queries of the runs that were left out before; the manifest counts them.
 
     Raises:
         LabelsError: with every problem, unless lenient and no problem concerns the source as a
@@ -173,6 +178,8 @@ def write_grid(
         made_by = split_entry(force)
         splits = split_rows(groupings.datasets.tolist(), force, SplitSettings(), options.seed)
     manifest = _manifest(grid, status, options, kind, files, dropped) | {SPLIT: made_by}
+    if n_unjudged:
+        manifest["imported"]["unjudged_queries"] = n_unjudged
     with sole_writer(target), atomic_folder(target) as folder:
         check_import_target(target, options.overwrite)  # another import may have been first
         measures = tuple(grid.quality)
@@ -194,6 +201,7 @@ def write_grid(
         tuple(grid.quality),
         dict(sorted(Counter(splits.tolist()).items())),
         made_by,
+        n_unjudged,
     )
 
 
