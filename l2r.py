@@ -149,10 +149,11 @@ def need_corpus(run: Any, command: str) -> None:
 def read_run(path: Path) -> Any:
     """Read and check the YAML file of a run."""
     from arms.errors import SettingsError
+    from arms.read_errors import why_absent
     from arms.yaml_file import read_yaml
 
     if not path.is_file():
-        raise SettingsError(f"{path} is not a file; give the YAML file of a run")
+        raise SettingsError(f"{why_absent(path)}; give the YAML file of a run")
     return parse_run(read_yaml(path), str(path), path.parent)
 
 
@@ -737,6 +738,7 @@ def main(arguments: list[str] | None = None) -> None:
         for variable in ("TQDM_DISABLE", "HF_HUB_DISABLE_PROGRESS_BARS"):
             os.environ.setdefault(variable, "1")
     words = spread_lam(list(sys.argv[1:] if arguments is None else arguments))
+    refuse_unreadable(words)
     try:
         with watched(" ".join(["l2r", *words[:1]])):
             _run(words)
@@ -761,6 +763,20 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(1)
 
 
+def refuse_unreadable(words: list[str]) -> None:
+    """End the command where an argument isn't UTF-8: such a name can't stand in what we write."""
+    from arms.read_errors import is_utf8, shown
+
+    for word in words:
+        if not is_utf8(word):
+            typer.echo(
+                f"l2r: the argument '{shown(word)}' is not UTF-8 text; rename the file, or write "
+                "the query in UTF-8",
+                err=True,
+            )
+            sys.exit(1)
+
+
 def _run(words: list[str]) -> None:
     try:
         app(words)
@@ -777,10 +793,13 @@ def _run(words: list[str]) -> None:
 def told_by(error: Exception) -> str | None:
     """Return what to print about an error; None for a defect of ours, which is a traceback."""
     from arms.errors import RoutingError
+    from arms.out_of_memory import is_out_of_memory, out_of_memory
     from arms.write_errors import cannot_write, disk_cause, place_cause
 
     if isinstance(error, RoutingError):
         return str(error)
+    if is_out_of_memory(error):
+        return str(out_of_memory(error))
     cause = disk_cause(error)
     if isinstance(error, OSError) and error.filename is not None:
         path = Path(os.fsdecode(error.filename))

@@ -8,6 +8,8 @@
     ├── WriteError           a file or folder can't be written: no space, no right, damage
     ├── QueryError           a query that no arm accepts (empty, not text, not UTF-8)
     ├── MissingExtraError    an optional package is not installed
+    ├── BrokenPackageError   a package is installed and can't be loaded
+    ├── OutOfMemoryError     there isn't enough memory
     ├── ArmError             one arm failed on one query; the oracle records it as a status
     ├── LabelsError          oracle labels are absent, incomplete or of another version
     └── RouterError          a router artifact is unusable, or a wish can't be met (lam, arms)
@@ -62,6 +64,14 @@ class MissingExtraError(RoutingError):
         )
         self.package = package
         self.extra = extra
+
+
+class BrokenPackageError(RoutingError):
+    """A package is installed and can't be loaded."""
+
+
+class OutOfMemoryError(RoutingError):
+    """There isn't enough memory."""
 
 
 class ArmError(RoutingError):

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from arms.arm import ArmSpec
 from arms.catalogue import spec_of
 from arms.errors import LabelsError
+from arms.read_errors import damage
 from arms.settings import ArmSettings
 from oracle.groups import Groupings
 from oracle.settings import SplitBy
@@ -217,8 +218,7 @@ def read_columns(
                 page_checksum_verification=True,
             )
     except (OSError, pa.ArrowException) as error:
-        state = "damaged" if path.is_file() else "absent"
-        raise LabelsError(f"{path} is {state} ({error}); {remedy}") from error
+        raise LabelsError(f"{damage(path, error)}; {remedy}") from error
     raise LabelsError(f"{path} lacks the columns {', '.join(missing)}; {remedy}")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from arms.arm import check_query
 from arms.errors import QueryError, RouterError
 from arms.home import name_the_user
+from arms.read_errors import why_absent
 from arms.records import Ranking
 from arms.reward import BoolArray, FloatArray, normalised_latency, reward
 from router.artifact import Expected, RouterRecord, policy_folder, read_router
@@ -85,7 +86,9 @@ class Router:
             beside = folder / (record.index or "../index")
             index = beside if beside.is_dir() else None
         elif not Path(index).is_dir():
-            raise RouterError(f"the index root {index} is not a folder; give what l2r index wrote")
+            raise RouterError(
+                f"the index root {why_absent(Path(index), 'folder')}; give what l2r index wrote"
+            )
         router = cls(folder, record, None if index is None else Path(index), device)
         router.default_policy = policy if policy is not None else record.default_policy
         ready = router._policy(None)

@@ -17,6 +17,7 @@ from arms.corpora.pdf import MediaError, text_layers
 from arms.corpora.pictures import count_frames
 from arms.errors import CorpusError, MissingExtraError
 from arms.progress import Progress, SilentProgress
+from arms.read_errors import why_absent
 
 _SUFFIXES = ".png .jpg .jpeg .jfif .tif .tiff .webp .gif .bmp .jp2 .ppm .pgm"
 PICTURES = frozenset(_SUFFIXES.split())
@@ -109,7 +110,7 @@ def convert_pictures(folder: Path) -> Converted:
 def _files(folder: Path, suffixes: frozenset[str], kind: str) -> tuple[list[Path], list[Found]]:
     """Return the files with one of the suffixes, and notices of files of other kinds."""
     if not folder.is_dir():
-        raise CorpusError(f"{folder} is not a folder; give a folder with {kind} files")
+        raise CorpusError(f"{why_absent(folder, 'folder')}; give a folder with {kind} files")
     wanted: list[Path] = []
     others: list[Found] = []
     for path in sorted(_walk(folder), key=lambda path: path.relative_to(folder).as_posix()):

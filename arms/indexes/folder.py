@@ -26,6 +26,7 @@ from arms.corpora.corpus import Corpus
 from arms.encoders.chunks import CHUNK_FOLDER
 from arms.encoders.resolve import ResolvedEncoder
 from arms.errors import ArmIndexError, CorpusError
+from arms.out_of_memory import is_out_of_memory, out_of_memory
 from arms.sole_writer import sole_writer
 from arms.write_errors import writing_to
 
@@ -225,6 +226,13 @@ def reading(folder: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, EOFError) as error:  # EOFError: numpy, of an empty file
+        if is_out_of_memory(error):
+            raise out_of_memory(error, f"open the index {folder}") from error
+        if isinstance(error, PermissionError):
+            raise ArmIndexError(
+                f"the index {folder} can't be read: permission denied ({error.filename}); ask for "
+                "the right to read it"
+            ) from error
         told = str(error).partition(". ")[0]  # numpy goes on to advise loading pickles
         raise ArmIndexError(
             f"the index {folder} can't be read ({told}); delete the folder and run l2r index"

@@ -30,6 +30,7 @@ from arms.home import expanded
 from arms.indexes import folder
 from arms.indexes.fold import EMPTY
 from arms.progress import Progress
+from arms.read_errors import why_absent
 from arms.records import Query, Ranking
 from arms.settings import Settings, parse_options
 
@@ -56,15 +57,17 @@ class RunFileOptions(Settings):
         return self
 
     def files(self, corpus: Corpus) -> dict[str, Path]:
-        """Return the files to read, by option; raise ``SettingsError`` if any doesn't exist."""
+        """Return the files to read, by option; raise ``SettingsError`` if any can't be read."""
         given = {
             name: expanded(value.replace("{dataset}", corpus.name), f"run_file, {name}")
             for name, value in self.model_dump().items()
             if isinstance(value, str)
         }
-        missing = [f"{name} {path}" for name, path in given.items() if not path.is_file()]
-        if missing:
-            raise SettingsError(f"options of 'run_file': no such file: {'; '.join(missing)}")
+        absent = [
+            f"{name}: {why_absent(path)}" for name, path in given.items() if not path.is_file()
+        ]
+        if absent:
+            raise SettingsError(f"options of 'run_file': {'; '.join(absent)}")
         return given
 
     def recorded(self, corpus: Corpus) -> dict[str, Any]:

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from arms.errors import LabelsError, MissingExtraError
+from arms.errors import LabelsError
+from arms.extras import not_importable
 from arms.progress import Progress
+from arms.read_errors import why_absent
 from arms.text_form import composed
 
 ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
@@ -110,7 +112,7 @@ def open_table(path: Path, sheet: str | None = None) -> Iterator[OpenTable]:
         MissingExtraError: openpyxl is needed and isn't installed.
     """
     if not path.is_file():
-        raise LabelsError(f"{path} is not a file; give a table ({', '.join(ENDINGS)})")
+        raise LabelsError(f"{why_absent(path)}; give a table ({', '.join(ENDINGS)})")
     ending = path.suffix.lower()
     if sheet is not None and ending != ".xlsx":
         raise LabelsError(f"--sheet names a sheet of an .xlsx file; {path.name} is none")
@@ -175,7 +177,7 @@ def _xlsx(path: Path, sheet: str | None) -> Iterator[OpenTable]:
     try:
         import openpyxl
     except ImportError as error:
-        raise MissingExtraError("openpyxl", "xlsx") from error
+        raise not_importable(error, "openpyxl", "xlsx") from error
     with path.open("rb") as stream:  # openpyxl itself leaves a file open that it can't read
         try:
             book = openpyxl.load_workbook(stream, read_only=True, data_only=True)
