@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -109,6 +110,7 @@ def parse_run(content: Any, source: str, base: Path) -> Any:
     from pydantic import ValidationError
 
     from arms.errors import SettingsError
+    from arms.home import expanded
     from arms.settings import problem_lines
 
     if not isinstance(content, dict):
@@ -121,10 +123,11 @@ def parse_run(content: Any, source: str, base: Path) -> Any:
             "\n".join([f"{source} has problems:", *problem_lines(error)])
         ) from error
     corpus = tuple(
-        one.model_copy(update={"path": base / one.path.expanduser()}) for one in run.corpus
+        one.model_copy(update={"path": base / expanded(one.path, f"{source}, corpus")})
+        for one in run.corpus
     )
-    labels = None if run.labels is None else base / run.labels.expanduser()
-    output = base / run.output.expanduser()
+    labels = None if run.labels is None else base / expanded(run.labels, f"{source}, labels")
+    output = base / expanded(run.output, f"{source}, output")
     return run.model_copy(update={"corpus": corpus, "labels": labels, "output": output})
 
 
@@ -146,10 +149,11 @@ def need_corpus(run: Any, command: str) -> None:
 def read_run(path: Path) -> Any:
     """Read and check the YAML file of a run."""
     from arms.errors import SettingsError
+    from arms.read_errors import why_absent
     from arms.yaml_file import read_yaml
 
     if not path.is_file():
-        raise SettingsError(f"{path} is not a file; give the YAML file of a run")
+        raise SettingsError(f"{why_absent(path)}; give the YAML file of a run")
     return parse_run(read_yaml(path), str(path), path.parent)
 
 
@@ -723,10 +727,21 @@ def spread_lam(arguments: list[str]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the console command; print an expected error's message alone and exit with 1."""
+    from arms.console_text import write_any_text
+    from arms.home import name_the_user
+    from arms.progress import on_terminal, watched
+
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    write_any_text((sys.stdout, sys.stderr))
+    name_the_user()
+    if not on_terminal(sys.stderr):
+        for variable in ("TQDM_DISABLE", "HF_HUB_DISABLE_PROGRESS_BARS"):
+            os.environ.setdefault(variable, "1")
     words = spread_lam(list(sys.argv[1:] if arguments is None else arguments))
+    refuse_unreadable(words)
     try:
-        app(words)
+        with watched(" ".join(["l2r", *words[:1]])):
+            _run(words)
     except BrokenPipeError:
         sys.exit(0)
     except SystemExit as stop:
@@ -741,19 +756,55 @@ def main(arguments: list[str] | None = None) -> None:
         typer.echo("stopped; run the same command again to continue", err=True)
         sys.exit(130)
     except Exception as error:
-        from arms.errors import RoutingError
+        told = told_by(error)
+        if told is None:
+            raise
+        typer.echo(f"l2r: {told}", err=True)
+        sys.exit(1)
 
-        if isinstance(error, OSError) and error.filename:
+
+def refuse_unreadable(words: list[str]) -> None:
+    """End the command where an argument isn't UTF-8: such a name can't stand in what we write."""
+    from arms.read_errors import is_utf8, shown
+
+    for word in words:
+        if not is_utf8(word):
             typer.echo(
-                f"l2r: {error.filename}: {error.strerror}; choose another 'output:' folder, or "
-                "mend this one, and run the same command again",
+                f"l2r: the argument '{shown(word)}' is not UTF-8 text; rename the file, or write "
+                "the query in UTF-8",
                 err=True,
             )
-        elif isinstance(error, RoutingError):
-            typer.echo(f"l2r: {error}", err=True)
-        else:
+            sys.exit(1)
+
+
+def _run(words: list[str]) -> None:
+    try:
+        app(words)
+    finally:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            # What couldn't be written would be tried again, and complained of, at the very end.
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise
-        sys.exit(1)
+
+
+def told_by(error: Exception) -> str | None:
+    """Return what to print about an error; None for a defect of ours, which is a traceback."""
+    from arms.errors import RoutingError
+    from arms.out_of_memory import is_out_of_memory, out_of_memory
+    from arms.write_errors import cannot_write, disk_cause, place_cause
+
+    if isinstance(error, RoutingError):
+        return str(error)
+    if is_out_of_memory(error):
+        return str(out_of_memory(error))
+    cause = disk_cause(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        path = Path(os.fsdecode(error.filename))
+        return cannot_write(path, cause) if cause else f"{path}: {place_cause(error)}"
+    return cause and f"writing failed: {cause}. Mend that, then run the same command again"
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 from analysis.compare import Side
 from analysis.report import RECORD as REPORT_RECORD
 from arms.errors import SettingsError
+from arms.read_errors import damage
 from oracle.labels import MANIFEST, read_labels
 from router.artifact import DECISIONS
 from router.decisions import read_decisions
@@ -82,5 +83,5 @@ def _record(path: Path) -> Mapping[str, Any]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
-        raise SettingsError(f"{path} can't be read ({error}); rerun l2r report") from error
+        raise SettingsError(f"{damage(path, error)}; rerun l2r report") from error
     return record if isinstance(record, dict) else {}

@@ -17,6 +17,7 @@ from analysis.evaluation import FloatArray, IntArray
 from analysis.query_places import QueryPlaces
 from analysis.roles import role_of
 from arms.errors import RouterError
+from arms.read_errors import damage
 from oracle.labels import Labels
 from router import decisions
 from router.decisions import ANSWER, CEILING
@@ -72,7 +73,7 @@ def read_decision_batches(path: Path) -> Iterator[pa.RecordBatch]:
         with pq.ParquetFile(path, read_dictionary=list(_TEXTS)) as file:
             yield from file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False)
     except (OSError, pa.ArrowException) as error:
-        raise RouterError(f"{path} is damaged ({error}); rerun l2r train") from error
+        raise RouterError(f"{damage(path, error)}; rerun l2r train") from error
 
 
 def code_decisions(batches: Iterable[pa.RecordBatch], labels: Labels) -> CodedDecisions:

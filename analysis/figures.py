@@ -14,7 +14,7 @@ from analysis.merging import merging_policies
 from analysis.query_groups import DATASET, DENSITY, LENGTH
 from analysis.results import Results
 from analysis.reward_map import MERGED
-from arms.errors import MissingExtraError
+from arms.extras import not_importable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,7 +59,7 @@ def _matplotlib_style() -> AbstractContextManager[None]:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("matplotlib", "report") from error
+        raise not_importable(error, "matplotlib", "report") from error
     return report_style()
 
 

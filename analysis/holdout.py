@@ -20,6 +20,7 @@ from analysis.outcomes import LATENCY, Outcome
 from analysis.roles import in_report_order, role_of
 from analysis.settings import ReportSettings
 from arms.errors import RouterError
+from arms.read_errors import damage
 from oracle.labels import read_labels
 from router.policy_names import BEST_STATIC, RANDOM_SAME_MIX, ROUTER
 
@@ -168,5 +169,5 @@ def _read_domains(path: Path) -> dict[str, Any]:
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise RouterError(f"{path} is absent or damaged ({error}); rerun l2r holdout") from error
+        raise RouterError(f"{damage(path, error)}; rerun l2r holdout") from error
     return content

@@ -15,7 +15,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from arms.errors import LabelsError, MissingExtraError
+from arms.errors import LabelsError
+from arms.extras import not_importable
 
 FloatArray = NDArray[np.float64]
 Test = Literal["paired t", "Wilcoxon", "none"]
@@ -91,7 +92,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     try:
         from statsmodels.stats.multitest import multipletests
     except ImportError as error:
-        raise MissingExtraError("statsmodels", "report") from error
+        raise not_importable(error, "statsmodels", "report") from error
     return [float(p) for p in multipletests(list(p_values), method="holm")[1]]
 
 
@@ -114,5 +115,5 @@ def _scipy_stats():  # type: ignore[no-untyped-def]
     try:
         import scipy.stats
     except ImportError as error:
-        raise MissingExtraError("scipy", "report") from error
+        raise not_importable(error, "scipy", "report") from error
     return scipy.stats

@@ -32,6 +32,7 @@ from analysis.settings import ReportSettings
 from analysis.table import write_csv
 from arms.atomic import atomic_folder, write_json
 from arms.errors import SettingsError
+from arms.sole_writer import writes
 from oracle.labels import read_labels
 from router.artifact import DECISIONS
 
@@ -51,6 +52,7 @@ class ReportPaths:
     """PNG files; an SVG lies beside each."""
 
 
+@writes("report_folder")
 def write_report(
     labels_folder: Path,
     router_folder: Path,

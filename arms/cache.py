@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-VARIABLE = "L2R_CACHE"
+from arms.home import cache_root
 
 
 def cache_folder(kind: str) -> Path:
     """Return the folder for results of one kind, not yet made.
 
-    It lies under ``$L2R_CACHE``, by default ``~/.cache/learning-to-route``. Everything in it is
-    named by the hash of what it was made from, so it never goes stale and may be deleted.
+    It lies under ``$L2R_CACHE``, by default the user's cache folder (``~/.cache/learning-to-route``
+    on Linux, or under ``$XDG_CACHE_HOME``). Everything in it is named by the hash of what it was
+    made from, so it never goes stale and may be deleted.
     """
-    given = os.environ.get(VARIABLE)
-    root = Path(given).expanduser() if given else Path.home() / ".cache" / "learning-to-route"
-    return root / kind
+    return cache_root() / kind

@@ -10,6 +10,7 @@ from pathlib import Path
 from arms.arm import Arm, ArmKind, ArmSpec
 from arms.corpora.corpus import Corpus
 from arms.errors import MissingExtraError, SettingsError
+from arms.home import name_the_user
 from arms.indexes.folder import reading
 from arms.progress import Progress, SilentProgress
 from arms.records import Architecture, Granularity
@@ -161,6 +162,7 @@ def arm_class(name: str) -> type[Arm]:
     missing = [package for package in kind.requires if find_spec(package) is None]
     if missing:
         raise MissingExtraError(missing[0], kind.extra)
+    name_the_user()  # torch asks
     loaded: type[Arm] = import_module(kind.module).PipelineArm
     return loaded
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from arms.errors import MissingExtraError
+from arms.extras import not_importable
 
 URL_VARIABLE = "OPENAI_BASE_URL"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -60,7 +60,7 @@ class ChatEndpoint:
         try:
             import httpx
         except ImportError as error:
-            raise MissingExtraError("httpx", extra) from error
+            raise not_importable(error, "httpx", extra) from error
         self._httpx: Any = httpx
         self.model, self._retries, self._backoff_s = model, retries, backoff_s
         self._given_up = threading.Event()

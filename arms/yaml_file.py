@@ -24,6 +24,12 @@ def read_yaml(path: Path) -> Any:
         if repeated:
             raise SettingsError("\n".join([f"{path} has keys that stand twice:", *repeated]))
         return yaml.safe_load(text)
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise SettingsError(
+            f"{path}, line {line}: byte {error.object[error.start]:#04x} is not UTF-8 text; save "
+            "the file as UTF-8"
+        ) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise SettingsError(f"{path} is not valid YAML: {error}") from error
 

@@ -284,6 +284,7 @@ def _dataset_entry(job: OracleJob, found: Collected, units: Sequence[Unit]) -> d
     arms: dict[str, Any] = {}
     for place, arm in enumerate(found.pipelines):
         record = job.index_record(name, arm) or {}
+        record.pop("files", None)  # hashes serve who opens the index
         arms[arm] = {
             "status": dict(sorted(Counter(found.status[:, place].tolist()).items())),
             "latency_stated": found.stated.get(arm, 0),

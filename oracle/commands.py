@@ -201,6 +201,8 @@ def import_trec_runs(
 ) -> None:
     """Import TREC runs, judgements and a file of latencies; the judged queries are labelled.
 
+    Queries of a run that no judgement names are counted and left out.
+
     Example: l2r import trec labels/ --run bm25=bm25.run --run dense=dense.run --qrels qrels.txt
     --latency latency.csv --queries queries.jsonl
     """
@@ -272,6 +274,12 @@ def _report(imported: Imported) -> None:
         f"labels: {imported.folder}, {imported.n_queries:,} queries ({splits}), "
         f"arms {', '.join(imported.arms)}, quality {imported.measures[0]}"
     )
+    if imported.n_unjudged:
+        typer.echo(
+            f"left out: {imported.n_unjudged:,} "
+            f"{'query' if imported.n_unjudged == 1 else 'queries'} of the runs that no judgement "
+            "names"
+        )
     if imported.n_dropped:
         typer.echo(
             f"left out: {imported.n_dropped:,} queries, see {imported.folder / 'dropped.csv'}"

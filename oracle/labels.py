@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from arms.arm import ArmSpec
 from arms.catalogue import spec_of
 from arms.errors import LabelsError
+from arms.read_errors import damage
 from arms.settings import ArmSettings
 from oracle.groups import Groupings
 from oracle.settings import SplitBy
@@ -217,8 +218,7 @@ def read_columns(
                 page_checksum_verification=True,
             )
     except (OSError, pa.ArrowException) as error:
-        state = "damaged" if path.is_file() else "absent"
-        raise LabelsError(f"{path} is {state} ({error}); {remedy}") from error
+        raise LabelsError(f"{damage(path, error)}; {remedy}") from error
     raise LabelsError(f"{path} lacks the columns {', '.join(missing)}; {remedy}")
 
 
@@ -231,7 +231,11 @@ def holds_texts(folder: Path) -> bool:
 
 
 def read_labels(folder: Path) -> Labels:
-    """Read a complete labels folder into aligned arrays."""
+    """Read a complete labels folder into aligned arrays.
+
+    Raises:
+        LabelsError: it is absent, unfinished or damaged, or is being written anew.
+    """
     manifest = read_manifest(folder)
     pipelines = tuple(manifest["pipelines"])
     measures = tuple(manifest["measures"])
@@ -264,6 +268,11 @@ def read_labels(folder: Path) -> Labels:
     def optional(name: str) -> TextArray | None:
         return ordered(name) if name in queries.column_names else None
 
+    if read_manifest(folder) != manifest:
+        raise LabelsError(
+            f"the labels in {folder} were written anew while they were being read; run this "
+            "command again when that has ended"
+        )
     return Labels(
         pipelines=pipelines,
         router_arms=tuple(manifest["router_arms"]),

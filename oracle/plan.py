@@ -28,7 +28,7 @@ from oracle.settings import OracleSettings
 from oracle.split import SPLIT_GROUP
 
 UNIT_FOLDER = ".units"
-_MEASURED = ("size_bytes", "build_seconds", "build_peak_rss_mb", "library_versions")
+_MEASURED = ("files", "size_bytes", "build_seconds", "build_peak_rss_mb", "library_versions")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from arms.errors import LabelsError, MissingExtraError, SettingsError
+from arms.errors import LabelsError, SettingsError
+from arms.extras import not_importable
 from arms.records import Qrels, Ranking
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ def _parse(name: str) -> Measure:
     try:
         import ir_measures
     except ImportError as error:
-        raise MissingExtraError("ir_measures", "oracle") from error
+        raise not_importable(error, "ir_measures", "oracle") from error
     try:
         return ir_measures.parse_measure(name)
     except (NameError, ValueError, SyntaxError, KeyError, AssertionError, TypeError) as error:

@@ -14,6 +14,7 @@ from arms.corpora.corpus import Dataset
 from arms.errors import LabelsError, RoutingError, SettingsError
 from arms.progress import Progress, SilentProgress
 from arms.settings import ArmSettings
+from arms.sole_writer import sole_writer
 from oracle.assemble import assemble
 from oracle.collisions import check_collisions
 from oracle.labels import MANIFEST, read_manifest
@@ -48,6 +49,7 @@ def run_oracle(
     Raises:
         SettingsError: with every problem of the settings, before anything costly begins.
         MissingExtraError, CorpusError, ArmIndexError: an index can't be built or opened.
+        FolderInUseError: another process writes these labels, or an index of theirs.
     """
     job = OracleJob(
         tuple(datasets),
@@ -61,10 +63,11 @@ def run_oracle(
     if is_complete(job):
         return False
     shown = progress or SilentProgress()
-    build_indexes(datasets, arms, index_folder, shown)
-    units = plan_units(job)
-    run_units(units, job, shown)
-    assemble(job, units, shown)
+    with sole_writer(labels_folder):
+        build_indexes(datasets, arms, index_folder, shown)
+        units = plan_units(job)
+        run_units(units, job, shown)
+        assemble(job, units, shown)
     return True
 
 

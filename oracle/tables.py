@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from arms.atomic import atomic_file
+from arms.out_of_memory import is_out_of_memory, out_of_memory
 from oracle.labels import LABEL_COLUMNS
 
 RUNS = "runs.parquet"
@@ -153,6 +154,10 @@ def damage_of(path: Path) -> str | None:
     """Return what is wrong with a table's file; None where every page of it can be read.
 
     One batch of rows is in memory at a time.
+
+    Raises:
+        PermissionError: nobody can say, since it may not be read.
+        OutOfMemoryError: nobody can say, for want of memory.
     """
     if not path.is_file():
         return "absent"
@@ -160,6 +165,10 @@ def damage_of(path: Path) -> str | None:
         with pq.ParquetFile(path, page_checksum_verification=True) as table:
             for _ in table.iter_batches():
                 pass
+    except PermissionError:
+        raise
     except (OSError, pa.ArrowException) as error:
+        if is_out_of_memory(error):
+            raise out_of_memory(error, f"read {path}") from error
         return f"damaged: {error}"
     return None

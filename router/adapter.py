@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from arms.atomic import write_json
-from arms.errors import MissingExtraError, RouterError
+from arms.errors import RouterError
+from arms.extras import not_importable
+from arms.out_of_memory import is_out_of_memory, out_of_memory
+from arms.read_errors import damage
 
 WEIGHTS = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"
@@ -38,7 +41,7 @@ def load_adapter(model: Any, folder: Path, merge: bool) -> Any:
     try:
         from peft import PeftConfig, get_peft_model, set_peft_model_state_dict
     except ImportError as error:
-        raise MissingExtraError("peft", "serve") from error
+        raise not_importable(error, "peft", "serve") from error
     weights = _read_weights(folder)
     try:
         config = PeftConfig.from_pretrained(str(folder))
@@ -46,6 +49,8 @@ def load_adapter(model: Any, folder: Path, merge: bool) -> Any:
         config.base_model_name_or_path = None  # where the base lay in training
         adapted = get_peft_model(_sharing_copy(model), config)
     except (OSError, ValueError, TypeError, KeyError) as error:
+        if is_out_of_memory(error):
+            raise out_of_memory(error, f"load {folder}") from error
         raise RouterError(
             f"the adapter in {folder} doesn't fit its base model: {error}; rerun l2r train"
         ) from error
@@ -68,7 +73,7 @@ def _read_weights(folder: Path) -> dict[str, Any]:
     try:
         weights: dict[str, Any] = load_file(folder / WEIGHTS)
     except (OSError, SafetensorError) as error:
-        raise RouterError(f"{folder / WEIGHTS} is damaged ({error}); rerun l2r train") from error
+        raise RouterError(f"{damage(folder / WEIGHTS, error)}; rerun l2r train") from error
     return weights
 
 

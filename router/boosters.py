@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from arms.atomic import atomic_file
-from arms.errors import MissingExtraError, RouterError
+from arms.errors import RouterError
+from arms.extras import not_importable
 from arms.reward import FloatArray
 from router.policies.files import read_held, sha256_of
 
@@ -76,5 +77,5 @@ def import_lightgbm() -> Any:
     try:
         import lightgbm
     except ImportError as error:
-        raise MissingExtraError("lightgbm", "boost") from error
+        raise not_importable(error, "lightgbm", "boost") from error
     return lightgbm

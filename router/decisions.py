@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from arms.atomic import atomic_file
 from arms.errors import RouterError
+from arms.read_errors import damage
 
 DECISION_SCHEMA = pa.schema(
     [
@@ -66,7 +67,7 @@ def read_decisions(path: Path) -> pa.Table:
     try:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
-        raise RouterError(f"{path} is damaged ({error}); rerun l2r train") from error
+        raise RouterError(f"{damage(path, error)}; rerun l2r train") from error
     missing = [name for name in DECISION_SCHEMA.names if name not in table.column_names]
     if missing:
         raise RouterError(f"{path} lacks the columns {', '.join(missing)}; rerun l2r train")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from arms.encoders.given_queries import QueryVectors
 from arms.encoders.resolve import DEFAULT_ENCODER, ResolvedEncoder, resolve
-from arms.errors import MissingExtraError, RouterError
+from arms.errors import RouterError
+from arms.extras import not_importable
 from router.policy import Embeddings
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class FrozenQueries:
         try:
             from router.query_encoder import QueryEncoder
         except ImportError as error:
-            raise MissingExtraError("torch", "serve") from error
+            raise not_importable(error, "torch", "serve") from error
         return QueryEncoder(self.resolved, self.max_tokens, self.dtype, device)
 
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from arms.encoders.onnx_graph import INPUT_IDS, MASK, open_session
 from arms.errors import MissingExtraError, RouterError
+from arms.extras import not_importable
+from arms.out_of_memory import is_out_of_memory, out_of_memory
 from router.text_views import encodable
 
 VECTOR = "vector"
@@ -71,7 +73,7 @@ class OnnxEncoder:
         try:
             from tokenizers import Tokenizer
         except ImportError as error:
-            raise MissingExtraError("tokenizers", "onnx") from error
+            raise not_importable(error, "tokenizers", "onnx") from error
         try:
             return Tokenizer.from_str(self.tokenizer_json)
         except Exception as error:  # the package raises no narrower one
@@ -123,6 +125,8 @@ def _session(graph: Path, threads: int) -> Any:
     except MissingExtraError:
         raise
     except Exception as error:  # ONNX Runtime's errors share no class of their own
+        if is_out_of_memory(error):
+            raise out_of_memory(error, f"load {graph}") from error
         raise RouterError(
             f"{graph} can't be run ({error}); copy the whole router folder, or export it again"
         ) from error

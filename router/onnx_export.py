@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arms.encoders.onnx_graph import quiet_export, write_graph
-from arms.errors import MissingExtraError, RouterError
+from arms.errors import RouterError
+from arms.extras import not_importable
+from arms.sole_writer import writes
 from router.artifact import add_policy, check_addable, policy_folder, read_router
 from router.frozen_queries import ELSEWHERE, ENCODER_KEYS, same_encoder
 from router.onnx_encoder import VECTOR, OnnxEncoder, OnnxSettings
@@ -44,6 +46,7 @@ class Exported:
     """Largest distance of a vector from PyTorch's on a few texts, relative to its length."""
 
 
+@writes("router_folder")
 def export_to_onnx(
     router_folder: Path,
     policy: str | None = None,
@@ -166,7 +169,7 @@ def _query_encoders(
     try:
         from router.query_encoder import QueryEncoder
     except ImportError as error:
-        raise MissingExtraError("torch", "onnx-export") from error
+        raise not_importable(error, "torch", "onnx-export") from error
     resolved = same_encoder(described["encoder"], described["encoder_revision"])
     base = QueryEncoder(resolved, described["max_tokens"])
     if not described["adapters"]:
@@ -210,7 +213,7 @@ def quantise(source: Path, target: Path) -> None:
     try:
         from onnxruntime.quantization import QuantType, quantize_dynamic
     except ImportError as error:
-        raise MissingExtraError("onnx", "onnx-export") from error
+        raise not_importable(error, "onnx", "onnx-export") from error
     with quiet_export():
         quantize_dynamic(source, target, per_channel=True, weight_type=QuantType.QInt8)
 

@@ -97,7 +97,7 @@ class OpenArms:
 
     def _language(self, dataset: str) -> str:
         """Return the corpus's language, as far as an arm that depends on it has recorded it."""
-        for path in sorted((self._index_root / dataset).glob("*/arm.json")):
+        for path in sorted((self._index_root / dataset).glob("[!.]*/arm.json")):
             language = read_record(path.parent).options.get("language")
             if isinstance(language, str):
                 return language

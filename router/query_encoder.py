@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from arms.encoders.query_encoding import QueryEncoding
 from arms.encoders.resolve import ResolvedEncoder, resolve
-from arms.errors import MissingExtraError, RouterError
+from arms.errors import RouterError
+from arms.extras import not_importable
+from arms.out_of_memory import is_out_of_memory, out_of_memory
 from router.pooling import embed_tokens, pad_tokens
 
 Dtype = Literal["float32", "bfloat16"]
@@ -187,7 +189,7 @@ def load_encoder(resolved: ResolvedEncoder, dtype: torch.dtype) -> tuple[Any, An
     try:
         from transformers import AutoConfig, AutoModel, AutoTokenizer
     except ImportError as error:
-        raise MissingExtraError("transformers", "serve") from error
+        raise not_importable(error, "transformers", "serve") from error
     path, revision = resolved.path, {"revision": resolved.hub_revision}
     try:
         with _quiet_transformers():
@@ -196,7 +198,9 @@ def load_encoder(resolved: ResolvedEncoder, dtype: torch.dtype) -> tuple[Any, An
             model, info = AutoModel.from_pretrained(
                 path, config=config, dtype=dtype, output_loading_info=True, **revision
             )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, MemoryError) as error:
+        if is_out_of_memory(error):
+            raise out_of_memory(error, f"load the encoder '{resolved.encoder_id}'") from error
         raise RouterError(
             f"the encoder '{resolved.encoder_id}' can't be loaded from {path}: {error}"
         ) from error

@@ -14,6 +14,8 @@ import numpy as np
 
 from arms.arm import check_query
 from arms.errors import QueryError, RouterError
+from arms.home import name_the_user
+from arms.read_errors import why_absent
 from arms.records import Ranking
 from arms.reward import BoolArray, FloatArray, normalised_latency, reward
 from router.artifact import RouterRecord, policy_folder, read_router
@@ -77,13 +79,16 @@ class Router:
             RouterError: the artifact is absent, damaged, newer or of another encoder, or it has
                 arms or a policy that are not there.
         """
+        name_the_user()  # torch asks
         folder = Path(folder)
         record = read_router(folder)
         if index is None:
             beside = folder / (record.index or "../index")
             index = beside if beside.is_dir() else None
         elif not Path(index).is_dir():
-            raise RouterError(f"the index root {index} is not a folder; give what l2r index wrote")
+            raise RouterError(
+                f"the index root {why_absent(Path(index), 'folder')}; give what l2r index wrote"
+            )
         router = cls(folder, record, None if index is None else Path(index), device)
         router.default_policy = policy if policy is not None else record.default_policy
         ready = router._policy(None)

@@ -17,7 +17,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from arms.errors import MissingExtraError, RouterError
+from arms.errors import RouterError
+from arms.extras import not_importable
 from arms.words import words_and_punctuation
 
 Ids = NDArray[np.int64]
@@ -115,7 +116,7 @@ class TokenIds:
         try:
             from tokenizers import Tokenizer
         except ImportError as error:
-            raise MissingExtraError("tokenizers", "static") from error
+            raise not_importable(error, "tokenizers", "static") from error
         try:
             self._tokenizer: Any = Tokenizer.from_str(tokenizer_json)
         except Exception as error:  # the package raises no narrower one

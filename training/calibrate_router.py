@@ -9,6 +9,7 @@ import numpy as np
 
 from arms.errors import LabelsError, RouterError
 from arms.progress import Progress, SilentProgress
+from arms.sole_writer import writes
 from oracle.labels import read_labels
 from router.artifact import RouterRecord, policy_folder, read_router, update_record
 from router.calibration import Calibration
@@ -24,6 +25,7 @@ from training.table import RoutingTable, Texts, routing_table
 _TIMED_QUERIES = 50
 
 
+@writes("router_folder")
 def calibrate_router(
     router_folder: Path,
     labels_folder: Path,

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from arms.atomic import write_json
 from arms.errors import SettingsError
 from arms.progress import Progress, SilentProgress
+from arms.sole_writer import writes
 from oracle.labels import read_labels
 from router.decisions import read_decisions, write_decisions
 from router.policy import Policy
@@ -72,6 +73,7 @@ class _Fits:
         return fit_fold(self.shop, rows, self.per_lam)
 
 
+@writes("folder")
 def leave_one_dataset_out(
     labels_folder: Path,
     texts: Texts | None,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from arms.encoders.resolve import resolve
 from arms.progress import Progress, SilentProgress
+from arms.sole_writer import writes
 from router.artifact import RouterRecord, add_policy, check_addable, policy_folder, read_router
 from router.frozen_queries import ELSEWHERE, ENCODER_KEYS, FrozenQueries, same_encoder
 from router.policies.bandit import BanditPolicy
@@ -20,6 +21,7 @@ _TAU = 0.1
 """Of a router that records none."""
 
 
+@writes("router_folder")
 def learn_from_log(
     router_folder: Path,
     log: Path,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from arms.progress import Progress, SilentProgress
+from arms.sole_writer import writes
 from oracle.labels import read_labels
 from router.artifact import DECISIONS, RouterRecord, write_router
 from router.decisions import write_decisions
@@ -56,6 +57,7 @@ from training.wandb_logger import open_run
 from training.work_folder import WorkFolder
 
 
+@writes("router_folder")
 def train_routers(
     labels_folder: Path,
     texts: Texts | None,

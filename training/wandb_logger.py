@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from arms.errors import MissingExtraError
+from arms.extras import not_importable
 from training.settings import WandbSettings
 
 
@@ -78,7 +78,7 @@ def open_run(
     try:
         from wandb import init  # a leftover wandb/ folder would make a bare import succeed
     except ImportError as error:
-        raise MissingExtraError("wandb", "wandb") from error
+        raise not_importable(error, "wandb", "wandb") from error
     folder = settings.folder or work_folder
     folder.mkdir(parents=True, exist_ok=True)
     run = init(

@@ -61,13 +61,17 @@ class WorkFolder:
 
     def load(self, key: str) -> tuple[LinearHead, dict[str, float]] | None:
         """Return a finished head and its metrics, or None."""
+        from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
         folder = self.path / "heads" / key
-        if not folder.is_dir():
+        try:
+            arrays = load_file(folder / "head.safetensors")
+            metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+        except PermissionError:
+            raise
+        except (OSError, SafetensorError, ValueError):  # absent, or damaged: it is fitted again
             return None
-        arrays = load_file(folder / "head.safetensors")
-        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
         return LinearHead(arrays["weight"], arrays["bias"]), metrics
 
     def save(

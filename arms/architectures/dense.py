@@ -20,6 +20,7 @@ from arms.encoders.unit_encoder import UnitEncoder
 from arms.indexes import folder
 from arms.indexes.faiss_index import VECTORS, Shape, VectorIndex, write_index
 from arms.indexes.fold import EMPTY, UnitTable
+from arms.indexes.mapped_array import create_mapped
 from arms.progress import Progress
 from arms.records import Ranking, Unit
 from arms.settings import Settings, parse_options
@@ -146,7 +147,7 @@ def _write_vectors(
     """Encode all units straight into the file that the index maps; return those with a vector."""
     path = build.folder / VECTORS
     shape = (n_units, encoder.dimension)
-    vectors = np.lib.format.open_memmap(path, "w+", np.float32, shape)
+    vectors = create_mapped(path, np.float32, shape)
     kept: list[Unit] = []
     for chunk in encode_corpus(source, build, encoder, n_units, progress, batch_size=batch_size):
         filled = [unit for unit, length in zip(chunk.units, chunk.lengths, strict=True) if length]

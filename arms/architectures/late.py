@@ -130,7 +130,7 @@ class LateArm(Arm):
         options = parse_options(cls.options_class, spec.options, spec.identity)
         source = options.source(spec, corpus)
         if folder.finished(source, index_root):
-            _add_plaid(index_root / spec.folder_name, spec, options, progress)
+            _add_plaid(source, index_root, options, progress)
             return
         with folder.building(source, index_root) as build:
             build.n_units = count_units(source)
@@ -186,8 +186,11 @@ def _open_index(place: Path, store: TokenVectors, options: LateSettings) -> Exac
     )
 
 
-def _add_plaid(place: Path, spec: ArmSpec, options: LateSettings, progress: Progress) -> None:
+def _add_plaid(
+    source: folder.Source, index_root: Path, options: LateSettings, progress: Progress
+) -> None:
     """Give a whole index the PLAID folder that ``options`` ask for; its vectors stay."""
+    place = index_root / source.spec.folder_name
     store = TokenVectors(place / TOKENS)
     if options.searches_exactly(store):
         return
@@ -195,11 +198,8 @@ def _add_plaid(place: Path, spec: ArmSpec, options: LateSettings, progress: Prog
 
     if has_plaid(place / PLAID, options.plaid_shape()):
         return
-    record = folder.read_record(place)
-    (place / folder.RECORD).unlink()  # unfinished until the new PLAID folder stands
-    _write_plaid(place, store, spec, options, progress)
-    size_bytes = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
-    folder.write_record(place, replace(record, size_bytes=size_bytes))
+    with folder.extending(source, index_root):
+        _write_plaid(place, store, source.spec, options, progress)
 
 
 def _write_plaid(

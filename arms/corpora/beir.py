@@ -25,6 +25,7 @@ from arms.corpora.media import PageMaker
 from arms.corpora.pdf import MediaError
 from arms.corpora.problems import LineError
 from arms.errors import CorpusError
+from arms.read_errors import why_absent
 from arms.records import Document, Query
 
 QRELS_HEADER = "query-id\tcorpus-id\tscore\n"
@@ -50,7 +51,7 @@ def find_corpus(folder: Path) -> Path:
 def find_folder(folder: Path) -> BeirFolder:
     """Return the folder's files; raise ``CorpusError`` that names all that are missing."""
     if not folder.is_dir():
-        raise CorpusError(f"{folder} is not a folder; give a folder with corpus.jsonl")
+        raise CorpusError(f"{why_absent(folder, 'folder')}; give a folder with corpus.jsonl")
     corpus = _find(folder, "corpus.jsonl")
     queries, qrels = _find(folder, "queries.jsonl"), _qrels(folder)
     named = (("corpus.jsonl", corpus), ("queries.jsonl", queries), ("qrels/*.tsv", qrels))

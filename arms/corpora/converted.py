@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -41,16 +40,23 @@ def convert(kind: str, state: Any, write: Callable[[Path], list[Found]]) -> Conv
     """
     text = json.dumps([_VERSION, kind, state], sort_keys=True, ensure_ascii=True)
     folder = cache_folder("corpora") / kind / hashlib.sha256(text.encode()).hexdigest()[:40]
-    if not (folder / _PROBLEMS).is_file():
-        building = folder.with_name(f"{folder.name}-{os.getpid()}")
-        with atomic_folder(building) as temporary:
+    if _read(folder) is None:
+        with atomic_folder(folder, keep_existing=True) as temporary:
             write_json(temporary / _PROBLEMS, write(temporary))
-        try:
-            building.replace(folder)
-        except OSError:  # another process was first
-            shutil.rmtree(building)
-    found = json.loads((folder / _PROBLEMS).read_text(encoding="utf-8"))
+    found = _read(folder) or []
     return Converted(folder, tuple((kind, example) for kind, example in found))
+
+
+def _read(folder: Path) -> list[Found] | None:
+    """Return the problems; None where the conversion is absent or damaged."""
+    try:
+        found: list[Found] = json.loads((folder / _PROBLEMS).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
+    return found
 
 
 def file_states(root: Path, files: Iterable[Path]) -> list[tuple[str, int, int]]:

@@ -10,7 +10,8 @@ from typing import Any
 
 from arms.atomic import write_json
 from arms.cache import cache_folder
-from arms.errors import CorpusError, MissingExtraError
+from arms.errors import CorpusError
+from arms.extras import not_importable
 
 TABLES = ("*.parquet", "*.jsonl", "*.jsonl.gz", "*.tsv", "*.tsv.gz")
 MEDIA = ("*.pdf", "*.png", "*.jpg", "*.jpeg", "*.webp", "*.tif", "*.tiff")
@@ -69,5 +70,5 @@ def _hub() -> Any:
     try:
         import huggingface_hub
     except ImportError as error:
-        raise MissingExtraError("huggingface_hub", "hub") from error
+        raise not_importable(error, "huggingface_hub", "hub") from error
     return huggingface_hub

@@ -12,6 +12,7 @@ from typing import Any
 from arms.corpora.pdf import MediaError, count_pages
 from arms.corpora.pictures import check_picture
 from arms.errors import MissingExtraError
+from arms.read_errors import misnamed
 from arms.records import Page
 
 DEFAULT_DPI = 144
@@ -84,10 +85,15 @@ def inside(root: Path, named: Any) -> Path:
         if not path.is_relative_to(root.resolve()):
             raise MediaError("media_outside_folder", f"lies outside {root.resolve()}")
         if not path.is_file():
-            raise MediaError("missing_media", "is not there")
+            raise MediaError("missing_media", _why_missing(path))
     except (OSError, ValueError) as error:
         raise MediaError("bad_media_reference", f"is no usable path: {error}") from error
     return path
+
+
+def _why_missing(path: Path) -> str:
+    alike = misnamed(path)
+    return "is not there" if alike is None else f"is not there; {alike}"
 
 
 def _numbers(page: Any, n_pages: int | None) -> Sequence[int]:

@@ -17,6 +17,7 @@ from arms.corpora.pdf import MediaError, text_layers
 from arms.corpora.pictures import count_frames
 from arms.errors import CorpusError, MissingExtraError
 from arms.progress import Progress, SilentProgress
+from arms.read_errors import is_utf8, shown, why_absent
 
 _SUFFIXES = ".png .jpg .jpeg .jfif .tif .tiff .webp .gif .bmp .jp2 .ppm .pgm"
 PICTURES = frozenset(_SUFFIXES.split())
@@ -109,12 +110,14 @@ def convert_pictures(folder: Path) -> Converted:
 def _files(folder: Path, suffixes: frozenset[str], kind: str) -> tuple[list[Path], list[Found]]:
     """Return the files with one of the suffixes, and notices of files of other kinds."""
     if not folder.is_dir():
-        raise CorpusError(f"{folder} is not a folder; give a folder with {kind} files")
+        raise CorpusError(f"{why_absent(folder, 'folder')}; give a folder with {kind} files")
     wanted: list[Path] = []
     others: list[Found] = []
     for path in sorted(_walk(folder), key=lambda path: path.relative_to(folder).as_posix()):
         name = path.relative_to(folder).as_posix()
-        if path.suffix.lower() in suffixes:
+        if not is_utf8(name):
+            others.append(("unreadable_name", shown(name)))
+        elif path.suffix.lower() in suffixes:
             wanted.append(path)
         elif name.lower() not in _BESIDE and not name.startswith("qrels/"):
             others.append(("other_file", name))

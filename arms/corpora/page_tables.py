@@ -25,6 +25,7 @@ from arms.corpora.pdf import MediaError
 from arms.corpora.rows import Fields, Row, find_tables, read_rows
 from arms.errors import CorpusError
 from arms.progress import Progress, SilentProgress
+from arms.read_errors import why_absent
 from arms.settings import FieldName, TableName
 
 _MAGIC = (
@@ -56,7 +57,9 @@ def convert_tables(
         CorpusError: the folder is absent or holds no table.
     """
     if not folder.is_dir():
-        raise CorpusError(f"{folder} is not a folder; give a folder of corpus, queries and qrels")
+        raise CorpusError(
+            f"{why_absent(folder, 'folder')}; give a folder of corpus, queries and qrels"
+        )
     tables = find_tables(folder, globs)
     if "rows" not in tables and "corpus" not in tables:
         looked = ", ".join(globs.values()) or "*.parquet, *.jsonl"

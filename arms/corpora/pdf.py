@@ -13,7 +13,8 @@ from typing import Any
 
 from arms.atomic import write_json
 from arms.cache import cache_folder
-from arms.errors import CorpusError, MissingExtraError
+from arms.errors import CorpusError
+from arms.extras import not_importable
 
 DRAWING = threading.Lock()
 """PDFium may be entered by one thread at a time: hold it while a document is open or used."""
@@ -44,7 +45,7 @@ def pdfium() -> Any:
     try:
         import pypdfium2
     except ImportError as error:
-        raise MissingExtraError("pypdfium2", "pages") from error
+        raise not_importable(error, "pypdfium2", "pages") from error
     return pypdfium2
 
 

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from arms.atomic import write_json
 from arms.cache import cache_folder
 from arms.corpora.pdf import DRAWING, MediaError, open_pdf, pdfium
-from arms.errors import CorpusError, MissingExtraError
+from arms.errors import CorpusError
+from arms.extras import not_importable
+from arms.out_of_memory import is_out_of_memory, out_of_memory
 from arms.records import Page
 
 if TYPE_CHECKING:
@@ -90,6 +92,10 @@ def _read_file(path: Path) -> Image:
     except PictureError:
         raise
     except Exception as error:  # Pillow's decoders raise whatever they meet
+        if is_out_of_memory(error):  # a fault of the machine, not to be remembered of the picture
+            raise out_of_memory(error, f"decode {path}") from error
+        if isinstance(error, PermissionError):
+            raise  # nor is this
         reason = str(error).replace(f" {str(path)!r}", "")
         raise PictureError(f"{path} can't be read as a picture: {reason}") from error
 
@@ -134,6 +140,8 @@ def _draw(page: Page) -> Image:
             drawn = sheet.render(scale=scale).to_pil()
             sheet.close()
         except (module.PdfiumError, OSError) as error:
+            if is_out_of_memory(error):
+                raise out_of_memory(error, f"draw {page.path}, page {number}") from error
             raise PictureError(f"{page.path}, page {number}: {error}") from error
     picture: Image = drawn.convert("RGB")
     return picture
@@ -143,5 +151,5 @@ def _pillow() -> tuple[Any, Any]:
     try:
         from PIL import Image, ImageOps
     except ImportError as error:
-        raise MissingExtraError("pillow", "pages") from error
+        raise not_importable(error, "pillow", "pages") from error
     return Image, ImageOps

@@ -18,6 +18,7 @@ FILE_PROBLEMS: dict[str, tuple[Severity, str]] = {
     "bad_media_reference": ("error", "pdf, page or image in a document's metadata is unusable"),
     "media_outside_folder": ("error", "a named file is not inside the dataset's folder"),
     "missing_media": ("error", "a named file is absent or can't be read"),
+    "unreadable_name": ("error", "a file's name is not UTF-8; rename it"),
     "missing_page": ("error", "a named page is not in its PDF"),
     "empty_file": ("error", "a file has no byte"),
     "not_a_pdf": ("error", "a file is not a PDF"),

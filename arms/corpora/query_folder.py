@@ -15,6 +15,7 @@ from arms.corpora.corpus import Corpus, Dataset
 from arms.corpora.queries import QuerySettings, make_queries
 from arms.errors import CorpusError
 from arms.progress import Progress
+from arms.sole_writer import writes
 
 RECORD = "made_from.json"
 
@@ -50,6 +51,7 @@ def is_made(folder: Path, corpus: Corpus, settings: QuerySettings) -> bool:
     return True
 
 
+@writes("folder")
 def write_queries(
     corpus: Corpus, settings: QuerySettings, folder: Path, progress: Progress
 ) -> Dataset:

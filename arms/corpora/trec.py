@@ -37,7 +37,10 @@ def read_qrels(path: Path) -> Qrels:
             faults.append(f"{number}: the grade should be an integer, got '{written}'")
         elif grades.setdefault(query_id, {}).setdefault(doc_id, grade) != grade:
             earlier = grades[query_id][doc_id]
-            faults.append(f"{number}: '{query_id}' '{doc_id}' has grade {earlier}, then {grade}")
+            where = _first(path, _QRELS_COLUMNS, query_id, doc_id, faults)
+            faults.append(
+                f"{number}: '{query_id}' '{doc_id}' has grade {earlier}{where}, then {grade}"
+            )
     _raise_faults(path, faults)
     return grades
 
@@ -58,7 +61,10 @@ def read_run(path: Path) -> dict[str, Ranking]:
         if score is None:
             faults.append(f"{number}: the score should be a finite number, got '{written}'")
         elif doc_id in found:
-            faults.append(f"{number}: document '{doc_id}' stands twice for query '{query_id}'")
+            where = _first(path, _RUN_COLUMNS, query_id, doc_id, faults)
+            faults.append(
+                f"{number}: document '{doc_id}' stands twice for query '{query_id}', first{where}"
+            )
         else:
             found[doc_id] = score
     _raise_faults(path, faults)
@@ -104,6 +110,16 @@ def _rows(path: Path, names: tuple[str, ...], faults: list[str]) -> Iterator[tup
             faults.append(f"{number}: expected {expected}, got {len(columns)}")
             continue
         yield number, columns
+
+
+def _first(
+    path: Path, names: tuple[str, ...], query_id: str, doc_id: str, faults: list[str]
+) -> str:
+    """Say in which line a pair stands first: the file is read again, for faults that are shown."""
+    if len(faults) >= EXAMPLES_PER_KIND:
+        return ""
+    rows = _rows(path, names, [])
+    return next(f" in line {n}" for n, row in rows if (row[0], row[2]) == (query_id, doc_id))
 
 
 def _raise_faults(path: Path, faults: list[str]) -> None:

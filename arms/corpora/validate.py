@@ -173,6 +173,7 @@ def _usable(document: Document, place: str, media: _MediaCheck, problems: Proble
 def _check_queries(path: Path, problems: Problems) -> dict[str, Query]:
     queries: dict[str, Query] = {}
     forms = _Forms()
+    line_of: dict[str, int] = {}
     for number, query in _parsed(path, parse_query, problems):
         if query is None:
             continue
@@ -180,12 +181,14 @@ def _check_queries(path: Path, problems: Problems) -> dict[str, Query]:
         if not is_visible(query.text):
             problems.add("empty_query", example)
         elif query.query_id in queries:
-            problems.add("duplicate_query_id", example)
+            first = line_of[query.query_id]
+            problems.add("duplicate_query_id", f"{example}, as line {first}")
         elif earlier := forms.earlier(query.query_id):
             place = f"{path.name}:{number}"
             problems.add("ids_differ_in_form", _alike(place, earlier, query.query_id))
         else:
             queries[query.query_id] = query
+            line_of[query.query_id] = number
     return queries
 
 

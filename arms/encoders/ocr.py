@@ -30,6 +30,7 @@ from arms.cache import cache_folder
 from arms.corpora.pictures import PictureError, load_picture
 from arms.encoders.picture_pieces import Pixels, pieces
 from arms.errors import MissingExtraError, RoutingError
+from arms.out_of_memory import is_out_of_memory, out_of_memory
 from arms.progress import Task
 from arms.records import Page
 from arms.settings import Settings
@@ -133,6 +134,8 @@ class PageReader:
         except RoutingError:
             raise
         except Exception as error:  # whatever the engine meets costs one page, not the build
+            if is_out_of_memory(error):
+                raise out_of_memory(error, f"read {page.path} by {OCR}") from error
             raise PictureError(f"{page.path} can't be read by {OCR}: {error!r}") from error
         content = {"fingerprint": json.loads(self.fingerprint), "page": page.key}
         write_json(path, {**content, "lines": [asdict(line) for line in lines]})

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arms.errors import MissingExtraError
+from arms.extras import not_importable
 
 if TYPE_CHECKING:
     import torch
@@ -39,7 +39,7 @@ def write_graph(
     try:
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("onnxscript", "onnx-export") from error
+        raise not_importable(error, "onnxscript", "onnx-export") from error
     ids = torch.full((2, 7), pad_id, dtype=torch.int64)
     sizes = {0: torch.export.Dim("texts"), 1: torch.export.Dim("tokens")}
     with quiet_export(), _eager_attention(model):
@@ -66,7 +66,7 @@ def open_session(graph: Path, threads: int) -> Any:
     try:
         import onnxruntime
     except ImportError as error:
-        raise MissingExtraError("onnxruntime", "onnx") from error
+        raise not_importable(error, "onnxruntime", "onnx") from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3

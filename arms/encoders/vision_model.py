@@ -19,6 +19,7 @@ import torch
 from arms.encoders.resolve import ResolvedEncoder
 from arms.encoders.text_encoder import quiet_loading
 from arms.errors import MissingExtraError, SettingsError
+from arms.out_of_memory import is_out_of_memory, out_of_memory
 
 _FAMILIES = {
     "gemma3": "Gemma3",
@@ -111,6 +112,8 @@ def load_vision_model(
     except SettingsError:
         raise
     except Exception as error:  # safetensors, transformers and peft raise whatever they met
+        if is_out_of_memory(error):
+            raise out_of_memory(error, f"load the encoder '{encoder.encoder_id}'") from error
         raise SettingsError(
             f"the encoder '{encoder.encoder_id}' can't be loaded as {class_name}: {error}"
         ) from error

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from arms.atomic import atomic_folder, write_json
 from arms.errors import ArmIndexError
 from arms.indexes.fold import UnitTable, search_documents
+from arms.indexes.mapped_array import create_mapped
 from arms.indexes.maxsim import FloatArray, rescore
 from arms.indexes.plaid_shape import PlaidShape
 from arms.indexes.token_vectors import TokenVectors
@@ -106,7 +107,7 @@ def _merge_chunks(folder: Path) -> None:
         paths = [folder / f"{chunk}.{name}.npy" for chunk in range(n_chunks)]
         parts = [np.load(path, mmap_mode="r", allow_pickle=False) for path in paths]
         shape = (sum(lengths) + padding, *parts[0].shape[1:])
-        merged = np.lib.format.open_memmap(folder / f"{name}.npy", "w+", dtype, shape)
+        merged = create_mapped(folder / f"{name}.npy", dtype, shape)
         first = 0
         for part, path in zip(parts, paths, strict=True):
             merged[first : first + len(part)] = part

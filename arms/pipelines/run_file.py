@@ -1,13 +1,15 @@
 """A TREC run that exists already, with the latencies its owner states.
 
 An arm is asked in words, a run is keyed by query id, so the run comes with the queries it was made
-for: a BEIR ``queries.jsonl`` that gives each id its text. A query that stands there under two ids
-is answered with the first.
+for: a BEIR ``queries.jsonl`` that gives each id its text. A text that stands there under two ids
+is answered with the first; an id that stands there twice is refused. Queries of the run that the
+file lacks can't be asked: they are counted in a warning and left out.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,13 +23,19 @@ from arms.clock import StageClock
 from arms.corpora.beir import parse_query
 from arms.corpora.corpus import Corpus
 from arms.corpora.lines import decode, numbered_lines
+from arms.corpora.problems import LineError
 from arms.corpora.trec import read_run
 from arms.errors import ArmError, SettingsError
+from arms.home import expanded
 from arms.indexes import folder
 from arms.indexes.fold import EMPTY
 from arms.progress import Progress
-from arms.records import Ranking
+from arms.read_errors import why_absent
+from arms.records import Query, Ranking
 from arms.settings import Settings, parse_options
+
+_SHOWN = 5
+_log = logging.getLogger(__name__)
 
 
 class RunFileOptions(Settings):
@@ -49,15 +57,17 @@ class RunFileOptions(Settings):
         return self
 
     def files(self, corpus: Corpus) -> dict[str, Path]:
-        """Return the files to read, by option; raise ``SettingsError`` if any doesn't exist."""
+        """Return the files to read, by option; raise ``SettingsError`` if any can't be read."""
         given = {
-            name: Path(value.replace("{dataset}", corpus.name)).expanduser()
+            name: expanded(value.replace("{dataset}", corpus.name), f"run_file, {name}")
             for name, value in self.model_dump().items()
             if isinstance(value, str)
         }
-        missing = [f"{name} {path}" for name, path in given.items() if not path.is_file()]
-        if missing:
-            raise SettingsError(f"options of 'run_file': no such file: {'; '.join(missing)}")
+        absent = [
+            f"{name}: {why_absent(path)}" for name, path in given.items() if not path.is_file()
+        ]
+        if absent:
+            raise SettingsError(f"options of 'run_file': {'; '.join(absent)}")
         return given
 
     def recorded(self, corpus: Corpus) -> dict[str, Any]:
@@ -92,7 +102,7 @@ class PipelineArm(Arm):
             return
         with folder.building(source, index_root) as build:
             build.n_units = len(corpus)
-            answers = _read_answers(options, corpus)
+            answers = _read_answers(options, corpus, told=True)
             _check_documents(answers, corpus)
 
     @classmethod
@@ -122,16 +132,19 @@ class PipelineArm(Arm):
         return answer
 
 
-def _read_answers(options: RunFileOptions, corpus: Corpus) -> dict[str, _Answer]:
+def _read_answers(
+    options: RunFileOptions, corpus: Corpus, told: bool = False
+) -> dict[str, _Answer]:
+    """Query text → answer; ``told``: warn of queries that are left out."""
     files = options.files(corpus)
     run = read_run(files["path"])
     latencies = _read_latencies(files["latencies_path"]) if options.latencies_path else None
     answers: dict[str, _Answer] = {}
     without_latency = []
-    query_ids = set()
-    for _, line in numbered_lines(files["queries_path"]):
-        query = parse_query(line)
-        query_ids.add(query.query_id)
+    line_of: dict[str, int] = {}
+    for number, line in numbered_lines(files["queries_path"]):
+        query = _parsed(line, f"{files['queries_path']}, line {number}")
+        _refuse_twice(query.query_id, number, line_of, files["queries_path"])
         latency_ms = latencies.get(query.query_id) if latencies else options.latency_ms
         if latency_ms is None:
             without_latency.append(query.query_id)
@@ -139,8 +152,34 @@ def _read_answers(options: RunFileOptions, corpus: Corpus) -> dict[str, _Answer]
             ranking = run.get(query.query_id, EMPTY)
             answers.setdefault(query.text, _Answer(ranking, latency_ms))
     _refuse(without_latency, "queries without a latency in latencies_path")
-    _refuse([query for query in run if query not in query_ids], "queries that queries_path lacks")
+    unknown = [query for query in run if query not in line_of]
+    if unknown and len(unknown) == len(run):
+        _refuse(unknown, "queries, and queries_path has none of them")
+    if unknown and told:
+        _log.warning(
+            "options of 'run_file': %d of %d queries of the run are left out, since queries_path "
+            "lacks them: %s",
+            len(unknown),
+            len(run),
+            ", ".join(unknown[:_SHOWN]) + (", …" if len(unknown) > _SHOWN else ""),
+        )
     return answers
+
+
+def _parsed(line: bytes, place: str) -> Query:
+    try:
+        return parse_query(line)
+    except LineError as error:
+        raise SettingsError(f"options of 'run_file': {place}: {error}") from error
+
+
+def _refuse_twice(query_id: str, number: int, line_of: dict[str, int], path: Path) -> None:
+    first = line_of.setdefault(query_id, number)
+    if first != number:
+        raise SettingsError(
+            f"options of 'run_file': {path} has the query id '{query_id}' in lines {first} and "
+            f"{number}; keep one"
+        )
 
 
 def _check_documents(answers: Mapping[str, _Answer], corpus: Corpus) -> None:
@@ -153,13 +192,14 @@ def _check_documents(answers: Mapping[str, _Answer], corpus: Corpus) -> None:
 
 def _refuse(items: Sequence[str], what: str) -> None:
     if items:
-        shown = ", ".join(items[:5]) + (", …" if len(items) > 5 else "")
+        shown = ", ".join(items[:_SHOWN]) + (", …" if len(items) > _SHOWN else "")
         raise SettingsError(f"options of 'run_file': the run has {len(items)} {what}: {shown}")
 
 
 def _read_latencies(path: Path) -> dict[str, float]:
     """Read ``query id, tab, milliseconds``; a first line that is no number is a header."""
     latencies: dict[str, float] = {}
+    line_of: dict[str, int] = {}
     for number, line in numbered_lines(path):
         query_id, _, written = decode(line).rstrip("\r\n").partition("\t")
         try:
@@ -173,6 +213,7 @@ def _read_latencies(path: Path) -> dict[str, float]:
                 f"{path}, line {number}: expected a query id, a tab and milliseconds above 0, "
                 f"got {decode(line).strip()!r}"
             )
+        _refuse_twice(query_id, number, line_of, path)
         latencies[query_id] = latency_ms
     return latencies
 

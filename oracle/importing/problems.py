@@ -35,7 +35,9 @@ KINDS: dict[str, str] = {
     "other_text": "another text than an earlier row gives the same query",
     "unknown_split": "a split that is none of train, val, test",
     "torn_split": "the query text of an earlier row, in another split",
-    "unknown_query": "a query that the judgements don't have",
+    "unknown_query": "a query that neither the judgements nor a run have",
+    "no_query_judged": "none of the run's queries is judged; it belongs to other judgements",
+    "repeated_query": "a query id that stands twice",
     "unjudged": "no document is judged relevant, so that quality says nothing",
     "no_latency": "no latency for this query and arm",
 }
@@ -106,13 +108,24 @@ def refuse(sets: Sequence[Problems], target: Path) -> NoReturn:
         rows = f" in {one.n_rows:,} {_words(one.row_word, one.n_rows)}" if one.n_rows else ""
         lines.append(f"{one.source}: {problems}{rows}:")
         lines.append(one.describe())
-    lines.append(
-        "Mend the source, or say with the command's options how to read it."
-        if any(one.fatal for one in found)
-        else "Mend the source, or import with --lenient, which leaves what is named out and "
-        "records it."
-    )
+    lines.append(_advice(found))
     raise LabelsError("\n".join(lines))
+
+
+def _advice(found: Sequence[Problems]) -> str:
+    """Say what helps: options of every import command, where they do."""
+    if not any(one.fatal for one in found):
+        return (
+            "Mend the source, or import with --lenient, which leaves what is named out and "
+            "records it."
+        )
+    kinds = {problem.kind for one in found for problem in one.found if problem.row is None}
+    if kinds & {"missing_column", "ambiguous_column", "unit"}:
+        return (
+            "Mend the source, or say how to read it: --column what=HEADER names a column, "
+            "--latency-unit ms or s a unit."
+        )
+    return "Mend the source."
 
 
 def _where(members: list[Problem], row_word: str) -> str:

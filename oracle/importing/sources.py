@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from arms.errors import LabelsError, MissingExtraError
+from arms.errors import LabelsError
+from arms.extras import not_importable
 from arms.progress import Progress
+from arms.read_errors import why_absent
 from arms.text_form import composed
 
 ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
@@ -57,11 +59,18 @@ class OpenTable:
         """Read the wanted columns of every row in which one of them holds something.
 
         Raises:
-            LabelsError: the file is damaged; the last row that could be read is named.
+            LabelsError: a wanted column stands twice, or the file is damaged; the last row that
+                could be read is named.
         """
         columns: list[list[Any]] = [[] for _ in wanted]
         numbers: list[int] = []
         number = 1
+        repeated = [name for name in wanted if self.header.count(name) > 1]
+        if repeated:
+            raise LabelsError(
+                f"{self.path} has more than one column {', '.join(repeated)}; keep one, or rename "
+                "the others"
+            )
         places = [self.header.index(name) for name in wanted]
         with progress.task(f"read {self.path.name}") as bar:
             try:
@@ -103,7 +112,7 @@ def open_table(path: Path, sheet: str | None = None) -> Iterator[OpenTable]:
         MissingExtraError: openpyxl is needed and isn't installed.
     """
     if not path.is_file():
-        raise LabelsError(f"{path} is not a file; give a table ({', '.join(ENDINGS)})")
+        raise LabelsError(f"{why_absent(path)}; give a table ({', '.join(ENDINGS)})")
     ending = path.suffix.lower()
     if sheet is not None and ending != ".xlsx":
         raise LabelsError(f"--sheet names a sheet of an .xlsx file; {path.name} is none")
@@ -168,7 +177,7 @@ def _xlsx(path: Path, sheet: str | None) -> Iterator[OpenTable]:
     try:
         import openpyxl
     except ImportError as error:
-        raise MissingExtraError("openpyxl", "xlsx") from error
+        raise not_importable(error, "openpyxl", "xlsx") from error
     with path.open("rb") as stream:  # openpyxl itself leaves a file open that it can't read
         try:
             book = openpyxl.load_workbook(stream, read_only=True, data_only=True)

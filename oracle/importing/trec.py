@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +35,7 @@ class TrecSource:
     """The files of one dataset."""
 
     runs: Mapping[str, Path]
-    """Arm → run; a query without a line found nothing."""
+    """Arm → run; a judged query without a line found nothing, other queries are left out."""
     qrels: Path
     latencies: Path
     """A table with the columns ``query_id``, ``arm``, ``latency_ms`` and, optionally, ``status``
@@ -58,7 +58,9 @@ def import_trec(
 ) -> Imported:
     """Import runs to the labels folder ``target``; the queries are the judged ones.
 
-    Quality is computed by ir-measures from ranks by score, then document id, as everywhere.
+    Queries of a run or of the latency file that no judgement names are counted and left out, as
+    trec_eval does. Quality is computed by ir-measures from ranks by score, then document id, as
+    everywhere.
 
     Raises:
         CorpusError: a run or the judgements can't be read; every unusable line is named.
@@ -78,13 +80,14 @@ def import_trec(
             problems.add("unjudged", "", number, name)
     arms = tuple(source.runs)
     timing = Problems(str(source.latencies))
-    found = _latencies(source, arms, names, options, timing, progress or SilentProgress())
-    asked = {name: number for number, name in enumerate(names, start=1)}
+    unjudged = {query_id for run in runs.values() for query_id in run if query_id not in qrels}
+    bars = progress or SilentProgress()
+    found = _latencies(source, arms, names, unjudged, options, timing, bars)
     for arm, run in runs.items():
-        strangers = [query_id for query_id in run if query_id not in asked]
-        if strangers:
-            told = f"{len(strangers)} queries, e.g. {strangers[0]}"
-            problems.add("unknown_query", f"run of {arm}", None, told)
+        if unjudged.issuperset(run):
+            first = next(iter(run), None)
+            told = "it has no line" if first is None else f"{len(run):,} queries, e.g. {first}"
+            problems.add("no_query_judged", f"run of {arm}", None, told)
     quality = _quality(qrels, runs, arms, [name for name in names if name in judged], measures)
     grid = _grid(source, qrels, arms, quality, found, options, problems)
     _check_timed(grid, names, problems)
@@ -103,6 +106,7 @@ def import_trec(
         "trec",
         files,
         _runs(options.dataset or source.qrels.stem, runs, qrels, sorted(kept)),
+        len(unjudged),
     )
 
 
@@ -156,11 +160,15 @@ def _latencies(
     source: TrecSource,
     arms: Sequence[str],
     names: Sequence[str],
+    unjudged: Set[str],
     options: ImportOptions,
     problems: Problems,
     progress: Progress,
 ) -> _Latencies:
-    """(Q, P) latencies and statuses of the latency file; what is wrong goes by its rows."""
+    """(Q, P) latencies and statuses of the latency file; what is wrong goes by its rows.
+
+    Rows of ``unjudged`` queries are passed over.
+    """
     with open_table(source.latencies, options.sheet) as opened:
         named = options.columns or {}
         base = base_columns(opened.header, ("query_id", "arm", "status"), named, problems)
@@ -187,7 +195,8 @@ def _latencies(
     for row, (number, query_id, arm, state) in enumerate(columns):
         query, place = query_of.get(parse_text(query_id) or ""), place_of.get(parse_text(arm) or "")
         if query is None:
-            problems.add("unknown_query", base["query_id"], number, query_id)
+            if parse_text(query_id) not in unjudged:
+                problems.add("unknown_query", base["query_id"], number, query_id)
             continue
         if place is None:  # an arm that isn't imported
             continue
@@ -282,18 +291,23 @@ def _check_timed(grid: Grid, names: Sequence[str], problems: Problems) -> None:
 
 
 def _texts(path: Path, names: Sequence[str], problems: Problems) -> np.ndarray:
-    """(Q,) text of each query; a judged query without one is a problem."""
+    """(Q,) text of each query; a judged query without one, or with two, is a problem."""
     texts: dict[str, str] = {}
+    first: dict[str, int] = {}
+    asked = {name: number for number, name in enumerate(names, start=1)}
     for number, line in numbered_lines(path):
         try:
             if path.name.removesuffix(".gz").endswith(".jsonl"):
                 query = parse_query(line)
-                texts[query.query_id] = query.text
+                query_id, text = query.query_id, query.text
             else:
                 query_id, _, text = decode(line).rstrip("\r\n").partition("\t")
-                texts[query_id] = composed(text)
         except LineError as error:
             raise LabelsError(f"{path}, line {number}: {error}") from error
+        if first.setdefault(query_id, number) != number and query_id in asked:
+            told = f"{query_id}: lines {first[query_id]} and {number} of {path.name}"
+            problems.add("repeated_query", "query text", asked[query_id], told)
+        texts.setdefault(query_id, composed(text))
     found = [(texts.get(name) or "").strip() for name in names]
     return np.array([text if is_visible(text) else None for text in found], dtype=object)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from arms.atomic import atomic_folder, write_json
 from arms.errors import LabelsError, SettingsError
+from arms.sole_writer import sole_writer
 from arms.text_form import composed
 from oracle.groups import (
     Groupings,
@@ -90,11 +91,14 @@ class Imported:
     folder: Path
     n_queries: int
     n_dropped: int
+    """Queries with a problem, left out."""
     arms: tuple[str, ...]
     measures: tuple[str, ...]
     splits: Mapping[str, int]
     split: Mapping[str, Any]
     """What the manifest says of how the split was made."""
+    n_unjudged: int = 0
+    """Queries of runs that no judgement names, left out."""
 
 
 def check_import_target(target: Path, overwrite: bool) -> None:
@@ -132,6 +136,7 @@ def write_grid(
     kind: str,
     files: Iterable[Path],
     runs: pa.Table | None = None,
+    n_unjudged: int = 0,
 ) -> Imported:
     """Write labels of the queries without a problem; refuse where there is one, unless lenient.
 
@@ -144,10 +149,12 @@ def write_grid(
         kind: ``wide``, ``long`` or ``trec``.
         files: what was read; their hashes go to the manifest.
         runs: rankings, where the source has them; columns of ``runs.parquet``.
+        n_unjudged: queries of the runs that were left out before; the manifest counts them.
 
     Raises:
         LabelsError: with every problem, unless lenient and no problem concerns the source as a
             whole; or no query is left.
+        FolderInUseError: another process writes ``target``.
     """
     found = [one for one in sets if one.found]
     if found and (not options.lenient or any(one.fatal for one in found)):
@@ -171,7 +178,10 @@ def write_grid(
         made_by = split_entry(force)
         splits = split_rows(groupings.datasets.tolist(), force, SplitSettings(), options.seed)
     manifest = _manifest(grid, status, options, kind, files, dropped) | {SPLIT: made_by}
-    with atomic_folder(target) as folder:
+    if n_unjudged:
+        manifest["imported"]["unjudged_queries"] = n_unjudged
+    with sole_writer(target), atomic_folder(target) as folder:
+        check_import_target(target, options.overwrite)  # another import may have been first
         measures = tuple(grid.quality)
         write_table(
             folder / "labels.parquet", _labels(grid, status, splits), label_schema(measures)
@@ -191,6 +201,7 @@ def write_grid(
         tuple(grid.quality),
         dict(sorted(Counter(splits.tolist()).items())),
         made_by,
+        n_unjudged,
     )
 
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from arms.atomic import atomic_folder, write_json
 from arms.errors import LabelsError, SettingsError
+from arms.sole_writer import writes
 from oracle.best_arm import best_arms
 from oracle.labels import MANIFEST, Labels, read_labels
 from oracle.release.card import CardContent, write_card
@@ -46,6 +47,7 @@ class Released:
     """SHA-256 of SHA256SUMS: publish it elsewhere, and nobody can exchange the whole folder."""
 
 
+@writes("target")
 def release_labels(
     labels_folder: Path,
     target: Path,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from arms.atomic import write_json
 from arms.errors import RouterError
+from arms.read_errors import damage
 
 POLICY = "policy.json"
 FORMAT_VERSION = 1
@@ -52,8 +53,7 @@ def read_policy_json(folder: Path, keys: Iterable[str] = ()) -> dict[str, Any]:
         kind, found = content["kind"], content["format_version"]
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
         raise RouterError(
-            f"{path} is absent or damaged ({error!r}); copy the whole router folder, "
-            "or rerun l2r train"
+            f"{damage(path, error)}; copy the whole router folder, or rerun l2r train"
         ) from error
     if found != FORMAT_VERSION:
         raise RouterError(
@@ -135,7 +135,7 @@ def read_held(path: Path, sha256: str) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise RouterError(f"{path} is absent ({error}); {_REMEDY}") from error
+        raise RouterError(f"{damage(path, error)}; {_REMEDY}") from error
     if sha256_of(content) != sha256:
         raise RouterError(
             f"{path} is not the file that training wrote; copy the router folder again, "
@@ -168,8 +168,7 @@ def read_arrays(
         arrays = load_file(path)
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
         raise RouterError(
-            f"{path} is absent or damaged ({error}); copy the whole router folder, "
-            "or rerun l2r train"
+            f"{damage(path, error)}; copy the whole router folder, or rerun l2r train"
         ) from error
     wrong = sorted(set(arrays) ^ set(shapes))
     if wrong:

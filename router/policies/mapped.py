@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arms.errors import RouterError
+from arms.read_errors import damage
 
 _NUMPY = {"I8": "int8", "F16": "float16", "F32": "float32", "F64": "float64", "I64": "int64"}
 """safetensors' name of a type → numpy's."""
@@ -38,8 +39,7 @@ def map_arrays(path: Path, expected: Mapping[str, tuple[str, Shape]]) -> dict[st
             header = json.loads(stream.read(length))
     except (OSError, SafetensorError, ValueError, struct.error) as error:
         raise RouterError(
-            f"{path} is absent or damaged ({error}); copy the whole router folder, or rerun "
-            "l2r train"
+            f"{damage(path, error)}; copy the whole router folder, or rerun l2r train"
         ) from error
     if found != sorted(expected):
         raise RouterError(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from arms.atomic import atomic_file
 from arms.errors import RouterError
+from arms.read_errors import damage
 from router.policies.files import (
     ascending_lams,
     read_arrays,
@@ -221,6 +222,5 @@ def _read_tokenizer(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RouterError(
-            f"{path} is absent or damaged ({error}); copy the whole router folder, or rerun "
-            "l2r train"
+            f"{damage(path, error)}; copy the whole router folder, or rerun l2r train"
         ) from error

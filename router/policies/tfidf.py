@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from arms.errors import MissingExtraError, RouterError
+from arms.errors import RouterError
+from arms.extras import not_importable
 from arms.reward import FloatArray
 from router.policies.files import (
     ascending_lams,
@@ -216,7 +217,7 @@ def _rebuild(settings: dict[str, Any], terms: dict[str, int], idf: NDArray[Any])
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer
     except ImportError as error:
-        raise MissingExtraError("scikit-learn", "serve") from error
+        raise not_importable(error, "scikit-learn", "serve") from error
     given = {
         **settings,
         "ngram_range": tuple(settings["ngram_range"]),

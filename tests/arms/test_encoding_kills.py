@@ -18,6 +18,7 @@ import pytest
 from arms.arm import ArmSpec
 from arms.catalogue import build_arm, open_arm
 from arms.corpora.corpus import MemoryCorpus
+from arms.indexes.folder import building_folder
 from arms.progress import Task
 from arms.records import Document
 
@@ -112,7 +113,7 @@ def test_kills_while_encoding_change_no_byte(children, tmp_path, spec):
     expected = index_files(tmp_path / "undisturbed", spec)
     assert len(expected) > 5
     root, draw = tmp_path / "killed", random.Random(spec.identity)
-    chunks = root / spec.folder_name / "chunks"
+    chunks = building_folder(root / spec.folder_name) / "chunks"
     kept = 0
     for number in range(KILLS_EACH):
         kill(children, spec, root, CHUNK_UNITS * (1 + 2 * number), draw.uniform(0, 0.01))

@@ -1,6 +1,8 @@
 """The life of an index folder."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -8,7 +10,7 @@ from arms.arm import ArmSpec
 from arms.catalogue import build_arm, open_arm
 from arms.corpora.corpus import MemoryCorpus
 from arms.encoders.resolve import ResolvedEncoder
-from arms.errors import ArmIndexError, CorpusError, SettingsError
+from arms.errors import ArmIndexError, CorpusError, FolderInUseError, SettingsError
 from arms.indexes import folder
 from arms.records import Document
 
@@ -17,13 +19,13 @@ CORPUS = MemoryCorpus("c", [Document("a", "", "one"), Document("b", "", "two")])
 ENCODER = ResolvedEncoder("e", "/nowhere", "abc")
 
 
-def build(root, **source):
+def build(root, content=b"12345", **source):
     with folder.building(folder.Source(SPEC, CORPUS, **source), root) as work:
-        (work.folder / "x.bin").write_bytes(b"12345")
+        (work.folder / "x.bin").write_bytes(content)
         (work.folder / "chunks").mkdir()
         (work.folder / "chunks" / "big").write_bytes(b"0" * 1000)
         work.n_units = 2
-    return work.folder
+    return root / SPEC.folder_name
 
 
 def test_a_whole_build_is_recorded(tmp_path):
@@ -55,17 +57,16 @@ def test_every_difference_is_named(tmp_path):
         assert part in str(raised.value)
 
 
-def test_a_failed_build_leaves_no_record_and_keeps_its_chunks(tmp_path):
-    build(tmp_path)
+def test_a_failed_build_leaves_no_index_and_keeps_its_chunks(tmp_path):
     with (
         pytest.raises(RuntimeError),
         folder.building(folder.Source(SPEC, CORPUS), tmp_path) as work,
     ):
-        assert not (work.folder / "x.bin").exists()
         (work.folder / "chunks").mkdir()
         (work.folder / "half").write_text("")
         raise RuntimeError
     assert not folder.finished(folder.Source(SPEC, CORPUS), tmp_path)
+    assert not (tmp_path / SPEC.folder_name).exists()
     with folder.building(folder.Source(SPEC, CORPUS), tmp_path) as work:
         assert [path.name for path in work.folder.iterdir()] == ["chunks"]
 
@@ -73,8 +74,76 @@ def test_a_failed_build_leaves_no_record_and_keeps_its_chunks(tmp_path):
 def test_another_format_version_is_refused(tmp_path):
     record = build(tmp_path) / "arm.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"format_version": 99}))
-    with pytest.raises(ArmIndexError, match="format version 99, this release reads 1"):
+    with pytest.raises(ArmIndexError, match="format version 99, this release reads 2"):
         folder.read_record(record.parent)
+
+
+def test_an_index_that_is_there_stays_until_the_new_one_is_whole(tmp_path):
+    source = folder.Source(SPEC, CORPUS)
+    place = build(tmp_path)
+    with pytest.raises(RuntimeError), folder.building(source, tmp_path) as work:
+        (work.folder / "x.bin").write_bytes(b"half")
+        assert folder.open_folder(source, tmp_path) == place
+        raise RuntimeError
+    assert (folder.open_folder(source, tmp_path) / "x.bin").read_bytes() == b"12345"
+
+
+SIZES = (5, folder._WHOLE_BYTES + 1)
+
+
+@pytest.mark.parametrize("n_bytes", SIZES)
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda path, n: path.write_bytes(bytes(n)), "x.bin has other content than was written"),
+        (lambda path, n: path.write_bytes(b"1" * (n - 1)), "x.bin has {0:,} bytes, {1:,} were"),
+        (lambda path, n: path.unlink(), "x.bin is missing"),
+    ],
+    ids=["zeros", "cut", "missing"],
+)
+def test_a_file_that_is_not_as_it_was_written_is_named(tmp_path, n_bytes, damage, told):
+    source = folder.Source(SPEC, CORPUS)
+    place = build(tmp_path, content=b"1" * n_bytes)
+    damage(place / "x.bin", n_bytes)
+    with pytest.raises(ArmIndexError) as raised:
+        folder.open_folder(source, tmp_path)
+    assert told.format(n_bytes - 1, n_bytes) in str(raised.value)
+    assert "run l2r index to rebuild it" in str(raised.value)
+    assert not folder.finished(source, tmp_path)
+    build(tmp_path)
+    assert folder.finished(source, tmp_path)
+
+
+def test_of_a_long_file_both_ends_are_hashed(tmp_path):
+    content, digests = bytearray(folder._WHOLE_BYTES * 3 + 7), set()
+    for place in (None, 0, -1):
+        if place is not None:
+            content[place] ^= 1
+        (tmp_path / "x").write_bytes(content)
+        digests.add(folder.digest_of_file(tmp_path / "x"))
+    assert len(digests) == 3
+
+
+def test_a_second_builder_is_refused_and_told_who_builds(tmp_path):
+    """Of one index at a time there is one builder; of others, as many as like."""
+    code = (
+        "import sys, time; from pathlib import Path; from arms.indexes import folder;"
+        "from tests.arms.test_folder import CORPUS, SPEC\n"
+        "with folder.building(folder.Source(SPEC, CORPUS), Path(sys.argv[1])) as work:\n"
+        "    print('builds', flush=True); sys.stdin.read()\n"
+        "    (work.folder / 'x.bin').write_bytes(b'theirs')"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdin=-1, stdout=-1, text=True
+    )
+    assert other.stdout.readline() == "builds\n"
+    with pytest.raises(FolderInUseError, match=rf"process {other.pid} on .+; wait until"):
+        build(tmp_path)
+    build(tmp_path / "elsewhere")
+    other.communicate("")
+    assert (tmp_path / "bm25" / "x.bin").read_bytes() == b"theirs"
+    build(tmp_path)
+    assert (tmp_path / "bm25" / "x.bin").read_bytes() == b"12345"
 
 
 def test_an_empty_corpus_is_refused_before_anything_is_written(tmp_path):

@@ -281,6 +281,16 @@ def test_a_run_is_replayed_by_text(run, tmp_path):
         arm.rank(["third"], 2)
 
 
+def test_queries_of_a_run_that_nobody_can_ask_are_counted_and_left_out(run, tmp_path, caplog):
+    path = tmp_path / "zoo.run"
+    path.write_text(path.read_text() + "q8 Q0 a 1 1 t\nq9 Q0 a 1 1 t\n")
+    arm = opened(ArmSpec("run_file", options=run), tmp_path / "index")
+    assert arm.rank(["first"], 1) == [Ranking(("c",), (0.9,))]
+    (record,) = caplog.records
+    assert "2 of 3 queries of the run are left out" in record.getMessage()
+    assert record.getMessage().endswith("q8, q9")
+
+
 def test_other_arms_state_no_latency(tmp_path):
     assert opened(ArmSpec("none"), tmp_path).stated_latency_ms("first") is None
 
@@ -312,7 +322,14 @@ def test_run_options_are_checked(run, tmp_path, change, message):
     ("file", "content", "message"),
     [
         ("zoo.run", "q1 Q0 zebra 1 1 t\n", "1 documents that the corpus lacks: zebra"),
-        ("zoo.run", "q9 Q0 a 1 1 t\n", "1 queries that queries_path lacks: q9"),
+        ("zoo.run", "q9 Q0 a 1 1 t\n", "1 queries, and queries_path has none of them: q9"),
+        ("ms.tsv", "q1\t1\nq2\t1\nq3\t1\nq1\t2\n", "ms.tsv has the query id 'q1' in lines 1 and 4"),
+        (
+            "queries.jsonl",
+            '{"_id": "q1", "text": "one"}\n\n{"_id": "q1", "text": "two"}\n',
+            "queries.jsonl has the query id 'q1' in lines 1 and 3; keep one",
+        ),
+        ("queries.jsonl", '{"_id": "q1"', "queries.jsonl, line 1: "),
         ("ms.tsv", "q1\t1\n", "2 queries without a latency in latencies_path: q2, q3"),
         ("ms.tsv", "q1\t1\nq2\tsoon\n", "line 2: expected a query id, a tab and milliseconds"),
     ],

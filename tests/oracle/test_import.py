@@ -2,7 +2,9 @@
 
 import contextlib
 import csv
+import inspect
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from arms.errors import LabelsError, SettingsError
+from oracle.commands import import_app
 from oracle.importing.columns import measure_name, wide_columns
 from oracle.importing.problems import Problems
 from oracle.importing.tables import import_long, import_wide
@@ -515,7 +518,7 @@ def test_problems_of_trec_files_come_together(trec, tmp_path):
     lines[lines.index("q2,a,2.5,ok")] = "q2,a,0,ok"
     lines += ["q2,b,7,ok", "q77,a,1,ok", "q1,c,1,ok"]
     trec.latencies.write_text("\n".join(lines))
-    trec.runs["a"].write_text(trec.runs["a"].read_text() + "q99 Q0 d1 1 9 t\n")
+    trec.runs["a"].write_text("q99 Q0 d1 1 9 t\nq98 Q0 d1 1 9 t\n")
     trec.queries.write_text("q1\tone?\nq3\tthree?\nq4\tfour?\n")
     with pytest.raises(LabelsError) as caught:
         import_trec(trec, tmp_path / "labels", STRICT)
@@ -524,11 +527,79 @@ def test_problems_of_trec_files_come_together(trec, tmp_path):
         "run of a: no latency for this query and arm: querys 1 (q1), 2 (q2)",
         "latency_ms: a latency of 0: no clock measures that: row 3",
         "the dataset, query and arm of an earlier row: row 9 (as row 4)",
-        "query_id: a query that the judgements don't have: row 10 (q77)",
-        "run of a: a query that the judgements don't have: 1 queries, e.g. q99",
+        "query_id: a query that neither the judgements nor a run have: row 10 (q77)",
+        "run of a: none of the run's queries is judged; it belongs to other judgements: 2 queries, "
+        "e.g. q99",
         "query text: no query text: query 2",
     ):
         assert told.replace("querys", "queries") in message
+
+
+def test_queries_of_runs_that_nobody_judged_are_counted_and_left_out(trec, tmp_path):
+    """As trec_eval does; neither strictness nor their latencies matter."""
+    trec.qrels.write_text("q1 0 d1 1\nq2 0 d2 1\n")
+    trec.runs["a"].write_text(trec.runs["a"].read_text() + "x9 Q0 d1 1 9 t\n")
+    lines = trec.latencies.read_text().splitlines()
+    lines = [line for line in lines if line[:2] not in ("q3", "q4")] + ["x9,a,1,ok", "q4,b,1,ok"]
+    trec.latencies.write_text("\n".join(lines))
+    done = import_trec(trec, tmp_path / "labels", STRICT)
+    assert (done.n_queries, done.n_dropped, done.n_unjudged) == (2, 0, 3)  # q3 and q4 of b, and x9
+    labels = read_labels(tmp_path / "labels")
+    assert labels.query_ids.tolist() == ["q1", "q2"]
+    assert labels.latency_ms.tolist() == [[1.5, 1.5], [2.5, 2.5]]
+    assert labels.manifest["imported"]["unjudged_queries"] == 3
+    assert not (tmp_path / "labels" / "dropped.csv").exists()
+
+
+def test_a_query_with_two_texts_is_refused_with_both_lines(trec, tmp_path):
+    trec.qrels.write_text(trec.qrels.read_text().replace("q4 0 d1 0", "q4 0 d1 1"))
+    trec.queries.write_text("q1\tone?\nq2\ttwo?\n\nq3\tthree?\nq4\tfour?\nq2\telse\nq7\ta\nq7\tb\n")
+    with pytest.raises(LabelsError) as caught:
+        import_trec(trec, tmp_path / "labels", STRICT)
+    told = "query text: a query id that stands twice: query 2 (q2: lines 2 and 6 of queries.tsv)"
+    assert told in str(caught.value)
+    assert "q7" not in str(caught.value)  # nobody judged it
+    import_trec(trec, tmp_path / "labels", LENIENT)
+    assert read_labels(tmp_path / "labels").query_ids.tolist() == ["q1", "q3", "q4"]
+
+
+def options_named(message):
+    return set(re.findall(r"--[a-z-]+", message.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("command", ["wide", "long", "trec"])
+def test_advice_names_options_that_the_command_has(trec, tmp_path, command):
+    commands = {one.name: one.callback for one in import_app.registered_commands}
+    known = {
+        f"--{name.replace('_', '-')}" for name in inspect.signature(commands[command]).parameters
+    }
+    headless = tmp_path / "h.csv"
+    headless.write_text("a,b\n1,2\n")
+    (tmp_path / "unit.csv").write_text("query_id,arm,latency\nq1,a,1\n")
+    (tmp_path / "strangers.run").write_text("x Q0 d 1 1 t\n")
+    begin = {"wide": import_wide, "long": import_long}.get(command)
+    attempts = [
+        lambda: (
+            begin(headless, tmp_path / "out", STRICT)
+            if begin
+            else import_trec(replace(trec, latencies=headless), tmp_path / "out", STRICT)
+        ),
+        lambda: import_trec(trec, tmp_path / "out", STRICT),
+        lambda: import_trec(
+            replace(trec, latencies=tmp_path / "unit.csv"), tmp_path / "out", STRICT
+        ),
+        lambda: import_trec(
+            replace(trec, runs={"a": tmp_path / "strangers.run"}), tmp_path / "out", STRICT
+        ),
+    ]
+    named = []
+    for attempt in attempts if command == "trec" else attempts[:1]:
+        with pytest.raises(LabelsError) as caught:
+            attempt()
+        named.append(options_named(str(caught.value)))
+    assert set().union(*named) <= known
+    assert named[0] == {"--column", "--latency-unit"}
+    assert not named[-1] or command != "trec"  # no option helps against a run of other queries
 
 
 def test_imported_labels_are_released_and_sound(tmp_path, trec):

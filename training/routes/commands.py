@@ -116,6 +116,7 @@ def _settings(config: Path | None, seed: int | None, policies: str | None) -> Ro
     from pydantic import ValidationError
 
     from arms.errors import SettingsError
+    from arms.read_errors import why_absent
     from arms.settings import problem_lines
     from arms.yaml_file import read_yaml
     from training.routes.settings import RoutesSettings
@@ -123,7 +124,7 @@ def _settings(config: Path | None, seed: int | None, policies: str | None) -> Ro
     content: Any = {}
     if config is not None:
         if not config.is_file():
-            raise SettingsError(f"{config} is not a file; give a YAML file of settings")
+            raise SettingsError(f"{why_absent(config)}; give a YAML file of settings")
         content = read_yaml(config) or {}
         if not isinstance(content, dict):
             raise SettingsError(f"{config}: expected keys such as 'lora:', got {content}")

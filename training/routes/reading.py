@@ -120,6 +120,7 @@ def _read_folder(folder: Path) -> _Found:
 def _read_queries(path: Path, problems: list[str]) -> dict[str, tuple[str, str]]:
     """Query id → text and source."""
     known: dict[str, tuple[str, str]] = {}
+    line_of: dict[str, int] = {}
     try:
         for number, line in numbered_lines(path):
             place = f"{path.name} line {number}"
@@ -131,10 +132,14 @@ def _read_queries(path: Path, problems: list[str]) -> dict[str, tuple[str, str]]
             if not is_visible(query.text):
                 problems.append(f"{place}: the text of '{query.query_id}' is empty")
             elif query.query_id in known:
-                problems.append(f"{place}: query id '{query.query_id}' stands twice")
+                first = line_of[query.query_id]
+                problems.append(
+                    f"{place}: query id '{query.query_id}' stands in line {first} already"
+                )
             source = query.metadata.get("source")
             named = source if isinstance(source, str) and source.strip() else "all"
             known.setdefault(query.query_id, (query.text, named))
+            line_of.setdefault(query.query_id, number)
     except CorpusError as error:
         problems.append(str(error))
     return known

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from arms.errors import LabelsError, RouterError
 from arms.progress import Progress, SilentProgress
+from arms.sole_writer import writes
 from router.artifact import (
     RouterRecord,
     policy_folder,
@@ -58,6 +59,7 @@ class Vectors:
     """(Q, d)."""
 
 
+@writes("folder")
 def train_routes(
     table: RouteTable,
     folder: Path,

@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING
 
 from arms.corpora.page_demo.world import Series
-from arms.errors import MissingExtraError
+from arms.extras import not_importable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +29,7 @@ def draw_chart(series: Series, owner: str, form: str, colour: str) -> bytes:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingExtraError("matplotlib", "demo") from error
+        raise not_importable(error, "matplotlib", "demo") from error
     figure = Figure(figsize=_SIZE_INCHES, dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()

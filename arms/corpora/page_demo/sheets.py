@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from arms.corpora.page_demo.charts import COLOURS, FORMS, draw_chart
 from arms.corpora.page_demo.words import words
 from arms.corpora.page_demo.world import Fact, Item, Organisation, Series, person
-from arms.errors import MissingExtraError
+from arms.extras import not_importable
 
 if TYPE_CHECKING:
     from reportlab.pdfgen.canvas import Canvas
@@ -39,7 +39,7 @@ def pdf_file(path: Path) -> Iterator[Canvas]:
     try:
         from reportlab.pdfgen.canvas import Canvas
     except ImportError as error:
-        raise MissingExtraError("reportlab", "demo") from error
+        raise not_importable(error, "reportlab", "demo") from error
     canvas = Canvas(str(path), pageCompression=1, invariant=1)
     yield canvas
     canvas.save()

@@ -30,6 +30,7 @@ from arms.corpora.pictures import load_picture
 from arms.progress import Progress, SilentProgress, Task
 from arms.records import Document, Page, Query
 from arms.settings import Settings
+from arms.sole_writer import writes
 
 SCAN_DPI = 120
 TEXT_PAGES = 2
@@ -60,6 +61,7 @@ class _Sheet:
         return f"{self.file}-p{self.number}"
 
 
+@writes("folder")
 def write_page_demo(
     folder: Path, settings: PageDemoSettings | None = None, progress: Progress | None = None
 ) -> None:

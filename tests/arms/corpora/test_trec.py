@@ -57,7 +57,7 @@ def test_run_errors_name_lines_and_count_the_rest(tmp_path):
         read_run(path)
     message = str(caught.value)
     assert "5 unusable lines" in message
-    assert "line 2: document 'a' stands twice for query 'q'" in message
+    assert "line 2: document 'a' stands twice for query 'q', first in line 1" in message
     assert "line 3: the score should be a finite number, got 'high'" in message
     assert "line 4: expected 6 columns (query Q0 document rank score tag), got 4" in message
     assert "and 2 more" in message
@@ -69,7 +69,7 @@ def test_qrels_errors_name_lines(tmp_path):
     with pytest.raises(CorpusError) as caught:
         read_qrels(path)
     assert "2 unusable lines" in str(caught.value)
-    assert "line 3: '1' 'a' has grade 1, then 2" in str(caught.value)
+    assert "line 3: '1' 'a' has grade 1 in line 1, then 2" in str(caught.value)
     assert "line 4: the grade should be an integer, got '0.5'" in str(caught.value)
 
 
