@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
+from string import Formatter
 from typing import Any, Literal, TypeVar
 
 from pydantic import (
@@ -144,6 +145,35 @@ class DatasetSettings(Settings):
         if len(given) > 1:
             raise ValueError("a dataset has a 'path' or a 'hub' to be downloaded from, not both")
         return self
+
+    @field_validator("tables")
+    @classmethod
+    def _check_globs(cls, tables: dict[TableName, str]) -> dict[TableName, str]:
+        for table, glob in tables.items():
+            try:
+                next(Path("no such folder").glob(glob), None)
+            except (ValueError, NotImplementedError, IndexError) as error:
+                raise ValueError(
+                    f"{table}: {glob!r} is no glob below the folder, e.g. 'data/*.parquet': {error}"
+                ) from error
+        return tables
+
+    @field_validator("fields")
+    @classmethod
+    def _check_templates(cls, fields: dict[FieldName, str]) -> dict[FieldName, str]:
+        for field, template in fields.items():
+            try:
+                parts = list(Formatter().parse(template)) if "{" in template else []
+            except ValueError as error:
+                raise ValueError(
+                    f"{field}: {template!r} is no template, e.g. '{{file}}::p{{page}}': {error}"
+                ) from error
+            if any(name == "" or (name or "").isdigit() for _, name, _, _ in parts):
+                raise ValueError(
+                    f"{field}: {template!r} has braces without a column's name; write "
+                    "'{column}', or '{{' for a brace"
+                )
+        return fields
 
     @field_validator("name")
     @classmethod

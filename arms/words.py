@@ -83,10 +83,9 @@ def search_words(text: str) -> list[str]:
         return _SIMPLE.findall(text)
     patterns = _patterns()
     found: list[str] = []
-    for part in patterns.runs.findall(_folded(text, patterns)):
-        if patterns.unspaced.match(part) is None:
-            if len(part) > 1:
-                found.append(part)
+    for place, part in enumerate(patterns.runs.split(_folded(text, patterns))):
+        if place % 2 == 0:  # between two runs of a script without spaces
+            found += patterns.spaced.findall(part)
             continue
         clusters = patterns.clusters.findall(_INVISIBLE.sub("", part))
         found += clusters
@@ -187,7 +186,11 @@ class _Patterns:
 
     @cached_property
     def runs(self) -> re.Pattern[str]:
-        return re.compile(f"{self._run}|{self._spaced}")
+        return re.compile(f"({self._run})")
+
+    @cached_property
+    def spaced(self) -> re.Pattern[str]:
+        return re.compile(rf"\w(?:\w++|[{_marks()}]++)++")
 
     @cached_property
     def unspaced(self) -> re.Pattern[str]:
