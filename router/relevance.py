@@ -157,6 +157,11 @@ class RelevanceModel:
     order_weight: float = 0.0
     """Of the second model's scores beside the log odds of the gain, see :meth:`order`."""
 
+    @property
+    def learns_documents(self) -> bool:
+        """Whether it has a past to look documents up in."""
+        return bool(len(self.past.documents))
+
     def expected(
         self,
         probes: Sequence[str],
