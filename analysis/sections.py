@@ -248,7 +248,7 @@ def _document_folds(results: Results) -> Section | None:
             f"{len(evaluation):,} queries decided once more, in folds that keep queries with a "
             "relevant document in common together, where the dataset allows it: what policies that "
             "learn about documents come to where new questions concern documents that nobody "
-            "asked about. Only those policies, the default and baselines are fitted there.",
+            "asked about. Only those policies, fusions, the default and baselines are there.",
             leak_sentence(found.leaks, "queries in document folds"),
         ),
         tables=tuple(tables),

@@ -54,11 +54,14 @@ def decided_again(
 ) -> tuple[str, ...]:
     """Names of the policies that are fitted anew in document folds, as learners are listed.
 
-    Those that learn about documents, and the default beside them; none where none does.
+    Those that learn about documents, and beside them the default and those that run one set of arms
+    for all queries, to measure them against; none where none learns about documents.
     """
-    found = {name for name, policy in learned.items() if policy.learns_documents}
-    if not found:
+    if not any(policy.learns_documents for policy in learned.values()):
         return ()
+    found = {
+        name for name, policy in learned.items() if policy.learns_documents or not policy.by_query
+    }
     wanted = {default if name == ROUTER else name for name in found} | {default}
     return tuple(one.name for one in learners_of(settings) if one.name in wanted)
 

@@ -189,8 +189,8 @@ class TrainingSettings(Settings):
     document_folds: Literal["auto"] | int = Field(
         default="auto",
         description="folds that keep queries with a relevant document in common together, on which "
-        "policies that learn about documents, and the default, are fitted and decide once more; "
-        "auto: as many as cross_validation_folds where those are looser; 0: none",
+        "policies that learn about documents, fusions and the default are fitted and decide once "
+        "more; auto: as many as cross_validation_folds where those are looser; 0: none",
     )
     overhead_queries: int = Field(
         default=100, ge=1, description="test queries on which the overhead of selecting is timed"

@@ -76,8 +76,9 @@ def train_routers(
     for every arm of P, ``best_static`` and ``best_static_per_dataset`` (of P), ``random_same_mix``.
     Nothing is fitted or chosen on test queries.
 
-    Policies that learn about documents, and the default beside them, are fitted and decide every
-    query once more in folds that share no relevant document (:mod:`training.document_folds`).
+    Policies that learn about documents, and beside them fusions and the default, are fitted and
+    decide every query once more in folds that share no relevant document
+    (:mod:`training.document_folds`).
 
     Finished heads are kept in ``<router_folder>.work`` and reused when labels, settings and seed
     are the same, so that a killed run goes on. The same call gives the same weights, byte for byte,

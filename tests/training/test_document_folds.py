@@ -67,15 +67,18 @@ def test_more_folds_than_groups_are_refused(grouped):
 
 
 def policies(**learns):
-    return {name: SimpleNamespace(learns_documents=one) for name, one in learns.items()}
+    return {
+        name: SimpleNamespace(learns_documents=one, by_query=name != "tuned_fusion")
+        for name, one in learns.items()
+    }
 
 
 def test_the_default_is_decided_beside_policies_that_learn_about_documents():
     settings = TrainingSettings()
-    learned = policies(router=False, merging=True, knn=False, probing=True)
-    assert decided_again(learned, "router_quality", settings) == (
-        "router_quality", "probing", "merging",
-    )  # fmt: skip
+    learned = policies(router=False, merging=True, knn=False, probing=True, tuned_fusion=False)
+    assert set(decided_again(learned, "router_quality", settings)) == {
+        "router_quality", "probing", "merging", "tuned_fusion",
+    }  # fmt: skip
     assert decided_again(policies(router=False, knn=False), "router_quality", settings) == ()
     assert decided_again(policies(router=True, knn=False), "merging", settings) == ("merging",)
 
