@@ -7,8 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from analysis.decision_codes import FOLDS, TEST, CodedDecisions, code_decisions
+from analysis.decision_codes import (
+    DOCUMENT_FOLDS,
+    EVALUATIONS,
+    FOLDS,
+    TEST,
+    CodedDecisions,
+    code_decisions,
+)
 from analysis.evaluation import BoolArray, Evaluation, IntArray
 from analysis.outcomes import FloatArray, Outcome, Picks, score
 from analysis.plans import parse_plan
@@ -18,7 +26,7 @@ from router.decisions import ANSWER
 from router.policy import Plan
 from router.realised import answering_columns, arms_run
 
-__all__ = ["FOLDS", "TEST", "Decided", "DecidedGroup", "join_decisions"]
+__all__ = ["DOCUMENT_FOLDS", "FOLDS", "TEST", "Decided", "DecidedGroup", "join_decisions"]
 
 _ROUNDING = 1e-9
 """How far above 1 a measure may lie by the order in which its gains were added."""
@@ -33,6 +41,8 @@ class DecidedGroup:
     lam: float | None
     """None: the policy's decisions hold for every λ."""
     label_rows: IntArray
+    sides: NDArray[np.int32]
+    """Number of the fold that each query is held out with; 0 on the test split."""
     plan_codes: IntArray
     overhead_ms: FloatArray
     reused_encode_ms: FloatArray
@@ -64,6 +74,14 @@ class Decided:
         rows = [group.label_rows for group in self.groups if group.evaluation == evaluation]
         return np.unique(np.concatenate(rows)) if rows else np.zeros(0, dtype=np.intp)
 
+    def sides(self, evaluation: str, count: int) -> IntArray:
+        """(count,) the fold of each row of the labels in ``evaluation``; −1: not decided there."""
+        found = np.full(count, -1, dtype=np.intp)
+        for group in self.groups:
+            if group.evaluation == evaluation:
+                found[group.label_rows] = group.sides
+        return found
+
     def outcomes(self, evaluation: Evaluation, lams: Sequence[float]) -> list[Outcome]:
         """Score the groups of ``evaluation``; a group without λ is scored at each of ``lams``."""
         scored = []
@@ -92,17 +110,19 @@ def join_decisions(decisions: pa.Table | Iterable[pa.RecordBatch], labels: Label
     coded = code_decisions(batches, labels)
     plans = tuple(parse_plan(text, labels.pipelines) for text in coded.plans)
     lams, lam_codes = _codes_of_lams(coded.lams)
-    _check_split(labels, coded.label_rows[~coded.is_fold])
-    key = (coded.policy_codes.astype(np.int64) * len(lams) + lam_codes) * 2 + coded.is_fold
+    _check_split(labels, coded.label_rows[coded.evaluation_codes == 0])
+    key = coded.policy_codes.astype(np.int64) * len(lams) + lam_codes
+    key = key * len(EVALUATIONS) + coded.evaluation_codes
     order = np.argsort(key, kind="stable")
     borders = np.flatnonzero(np.diff(key[order])) + 1
     predicted = coded.predicted_quality
     groups = [
         DecidedGroup(
-            evaluation=FOLDS if coded.is_fold[members[0]] else TEST,
+            evaluation=EVALUATIONS[int(coded.evaluation_codes[members[0]])],
             policy=coded.policies[int(coded.policy_codes[members[0]])],
             lam=lams[int(lam_codes[members[0]])],
             label_rows=coded.label_rows[members],
+            sides=coded.sides[members],
             plan_codes=coded.plan_codes[members],
             overhead_ms=coded.overhead_ms[members],
             reused_encode_ms=coded.reused_encode_ms[members],

@@ -24,6 +24,10 @@ from router.decisions import ANSWER, CEILING
 
 TEST = "test"
 FOLDS = "cv"
+DOCUMENT_FOLDS = "doc"
+EVALUATIONS = (TEST, FOLDS, DOCUMENT_FOLDS)
+"""Named by how a decision's split begins: the test split, folds, and folds that share no relevant
+document."""
 PREDICTED, REUSED = decisions.PREDICTED.name, decisions.REUSED.name
 _TEXTS = ("policy", "dataset", "query_id", "split", "plan")
 _NUMBERS = ("lam", "overhead_ms")
@@ -42,8 +46,10 @@ class CodedDecisions:
     lams: FloatArray
     """NaN: for every λ."""
     overhead_ms: FloatArray
-    is_fold: NDArray[np.bool_]
-    """True: by the model of a fold; False: on the test split."""
+    evaluation_codes: NDArray[np.int8]
+    """Places in ``EVALUATIONS``."""
+    sides: NDArray[np.int32]
+    """Number of the fold; 0 on the test split."""
     predicted_quality: FloatArray | None
     reused_encode_ms: FloatArray
     """0 throughout where the decisions have no such column."""
@@ -102,7 +108,7 @@ class _Coder:
     predicts: bool = False
 
     def add(self, batch: pa.RecordBatch) -> None:
-        splits = _mapped(batch["split"], _split_code)
+        splits, sides = (_mapped(batch["split"], one) for one in (_split_code, _side_code))
         policies = _mapped(batch["policy"], self._policy_code)
         kept = np.flatnonzero((splits >= 0) & (policies >= 0))
         if not len(kept):
@@ -112,7 +118,8 @@ class _Coder:
         self._note_unknown(taken, rows)
         self._keep("rows", rows)
         self._keep("policies", policies[kept].astype(np.int16))
-        self._keep("folds", splits[kept] == 1)
+        self._keep("evaluations", splits[kept].astype(np.int8))
+        self._keep("sides", sides[kept].astype(np.int32))
         self._keep("plans", _mapped(taken["plan"], self._plan_code))
         self._keep("lams", _numbers(taken["lam"], np.nan))
         self._keep("overheads", _numbers(taken["overhead_ms"], 0.0))
@@ -138,7 +145,8 @@ class _Coder:
             label_rows=self._all("rows", np.intp),
             lams=self._all("lams", np.float64),
             overhead_ms=self._all("overheads", np.float64),
-            is_fold=self._all("folds", np.bool_),
+            evaluation_codes=self._all("evaluations", np.int8),
+            sides=self._all("sides", np.int32),
             predicted_quality=self._all("predicted", np.float64) if self.predicts else None,
             reused_encode_ms=self._all("reused", np.float64),
             answered_rows=self._all("answered", np.intp),
@@ -187,10 +195,16 @@ class _Coder:
 
 
 def _split_code(split: str) -> int:
-    """0 for the test split, 1 for a fold, −1 for what isn't evaluated."""
+    """Return the place in ``EVALUATIONS``; −1 for what isn't evaluated."""
     if split == TEST:
         return 0
-    return 1 if split.startswith(FOLDS) else -1
+    return next((code for code in (1, 2) if split.startswith(EVALUATIONS[code])), -1)
+
+
+def _side_code(split: str) -> int:
+    """Return the number that a fold's name ends with; 0 where there is none."""
+    digits = split.removeprefix(DOCUMENT_FOLDS).removeprefix(FOLDS)
+    return int(digits) if digits.isdecimal() else 0
 
 
 def _mapped(texts: pa.Array, code_of: Any) -> IntArray:

@@ -13,6 +13,7 @@ from analysis.content import ArmAnswer
 from analysis.outcomes import Outcome
 from analysis.results import Results
 from analysis.roles import role_of, title_of
+from analysis.split_text import split_sentences
 from analysis.table import Kind, write_number
 from router.policy_names import BEST_STATIC
 
@@ -75,7 +76,8 @@ def _in_short(claim: Claim) -> str:
 
 
 def headline(results: Results) -> tuple[str, ...]:
-    """The short answer, a sentence per shown λ (against the best static arm), others, a warning.
+    """The short answer, a sentence per shown λ (against the best static arm), others, the split, a
+    warning.
 
     The warning: at which λ the router has stopped choosing.
     """
@@ -85,6 +87,7 @@ def headline(results: Results) -> tuple[str, ...]:
         short_answer(results),
         *_beside_best_static(results),
         *_others(results),
+        *split_sentences(results.labels, results.test.leaks),
         *collapse_sentences(own),
     )
 

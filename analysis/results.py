@@ -13,7 +13,7 @@ from analysis.bootstrap import Resamples
 from analysis.claims import Claim, claims
 from analysis.comparison import Comparison, compare_policies
 from analysis.dead_arms import without_dead_arms
-from analysis.decided import FOLDS, TEST, Decided, join_decisions
+from analysis.decided import DOCUMENT_FOLDS, FOLDS, TEST, Decided, join_decisions
 from analysis.details import BesideLabels, Details, details
 from analysis.evaluation import Evaluation, Failures, FloatArray, IntArray, evaluate_queries
 from analysis.frontier_areas import FrontierAreas, frontier_areas
@@ -29,6 +29,7 @@ from analysis.summary import Summary, summarise
 from analysis.uncertainty import Uncertainty, clusterings, uncertainties
 from arms.errors import LabelsError, RouterError, SettingsError
 from oracle.labels import Labels
+from oracle.split_leaks import LeakCounts, leaks_of
 from router.policy_names import BEST_STATIC, PER_LAM_LORA, ROUTER
 
 
@@ -47,6 +48,8 @@ class EvaluationResults:
     """None where all operating points are equally fast."""
     significance: Significance
     """Of the fixed test split; empty for folds."""
+    leaks: LeakCounts
+    """Of its queries: what the other sides of the split tell of them."""
     uncertainties: tuple[Uncertainty, ...] = ()
 
 
@@ -63,6 +66,8 @@ class Results:
     """The λ of the text: the settings' where decided, else all."""
     test: EvaluationResults
     folds: EvaluationResults | None
+    document_folds: EvaluationResults | None
+    """Of the policies decided there: those that learn about documents, the default, baselines."""
     worst_case: tuple[Summary, ...]
     """The test split again, failed queries counted; empty where nothing failed."""
     details: Details
@@ -113,6 +118,10 @@ def compute_results(
     evaluated, looked_into = _test_split(labels, test, router, shown_lams, known, settings)
     fold_rows = decided.label_rows(FOLDS)  # after the test split: each holds its own resamples
     folds = scored(fold_rows, FOLDS, "exclude") if len(fold_rows) else None
+    document_rows = decided.label_rows(DOCUMENT_FOLDS)
+    document_folds = None
+    if len(document_rows):
+        document_folds = scored(document_rows, DOCUMENT_FOLDS, "exclude")
     return Results(
         labels=labels,
         settings=settings,
@@ -120,7 +129,8 @@ def compute_results(
         lams=lams,
         shown_lams=shown_lams,
         test=evaluated,
-        folds=_folds(labels, folds, router, settings),
+        folds=_folds(labels, decided, folds, router, settings),
+        document_folds=_folds(labels, decided, document_folds, router, settings),
         worst_case=tuple(summarise(scored(test_rows, TEST, "worst"))[0]) if failed else (),
         details=looked_into,
         notes=(*notes, *dead, *decided.notes, *test.notes),
@@ -139,20 +149,27 @@ def _test_split(
     resamples = Resamples(len(scores.evaluation), settings.n_resamples, settings.seed)
     confidence = settings.confidence
     tested = significance(scores, router)
+    leaks = leaks_of(labels).counts(labels.splits == TEST)
     return (
-        _evaluate(labels, scores, router, resamples, settings, tested),
+        _evaluate(labels, scores, router, resamples, settings, tested, leaks),
         details(labels, scores, router, shown_lams, known, resamples, confidence),
     )
 
 
 def _folds(
-    labels: Labels, folds: Scores | None, router: str, settings: ReportSettings
+    labels: Labels,
+    decided: Decided,
+    folds: Scores | None,
+    router: str,
+    settings: ReportSettings,
 ) -> EvaluationResults | None:
     if folds is None or not len(folds.evaluation):
         return None
+    sides = decided.sides(folds.evaluation.name, len(labels.query_ids))
+    leaks = leaks_of(labels, sides.tolist()).counts(sides >= 0)
     resamples = Resamples(len(folds.evaluation), settings.n_resamples, settings.seed)
     untested = Significance((), {})  # a fold's model differs from the next one's
-    return _evaluate(labels, folds, router, resamples, settings, untested)
+    return _evaluate(labels, folds, router, resamples, settings, untested, leaks)
 
 
 def _router_of(decided: Decided, settings: ReportSettings) -> str:
@@ -218,6 +235,7 @@ def _evaluate(
     resamples: Resamples,
     settings: ReportSettings,
     tested: Significance,
+    leaks: LeakCounts,
 ) -> EvaluationResults:
     means = MeanTable(scores, resamples, settings.confidence)
     clusters = clusterings(labels, scores.evaluation)
@@ -233,4 +251,5 @@ def _evaluate(
         areas=frontier_areas(means, router),
         significance=tested,
         uncertainties=tuple(uncertainties(means, clusters, settings.n_resamples, settings.seed)),
+        leaks=leaks,
     )

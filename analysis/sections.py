@@ -36,6 +36,7 @@ from analysis.summary_tables import (
     summary_table,
 )
 from analysis.uncertainty_table import uncertainty_table
+from oracle.split_leaks import leak_sentence
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -66,6 +67,7 @@ def report_content(
         _significance(results),
         *detail_sections(results, figures, provenance.found),
         _folds(results),
+        _document_folds(results),
         _storage(results),
         _repeat(results, provenance),
     )
@@ -193,10 +195,11 @@ def _folds(results: Results) -> Section:
     return Section(
         title,
         (
-            f"Every query is decided once, by a model that saw neither it nor any query of the "
-            f"same text; the folds are pooled: {len(evaluation):,} queries, "
+            f"Every query is decided once, by a model that saw neither it nor any query of its "
+            f"group; the folds are pooled: {len(evaluation):,} queries, "
             f"{evaluation.failed_queries:,} more left out because an arm failed. Where test sets "
             "are small, these numbers say more than the fixed split's.",
+            leak_sentence(results.folds.leaks, "queries in folds"),
         ),
         tables=(
             splits_table(results, results.folds),
@@ -216,6 +219,39 @@ def _folds(results: Results) -> Section:
                 results, results.folds, "folds_uncertainty", "Pooled folds: how sure the leads are"
             ),
         ),
+    )
+
+
+def _document_folds(results: Results) -> Section | None:
+    found = results.document_folds
+    if found is None:
+        return None
+    evaluation = found.scores.evaluation
+    tables = [
+        splits_table(results, found, "document_split", "document folds"),
+        uncertainty_table(
+            results, found, "document_uncertainty", "Document folds: how sure the leads are"
+        ),
+    ]
+    if found.comparisons:
+        tables.append(
+            comparison_table(
+                results,
+                found,
+                "document_comparison",
+                f"Document folds: {results.router} beside the other policies",
+            )
+        )
+    return Section(
+        "Document split",
+        (
+            f"{len(evaluation):,} queries decided once more, in folds that keep queries with a "
+            "relevant document in common together, where the dataset allows it: what policies that "
+            "learn about documents come to where new questions concern documents that nobody "
+            "asked about. Only those policies, fusions, the default and baselines are there.",
+            leak_sentence(found.leaks, "queries in document folds"),
+        ),
+        tables=tuple(tables),
     )
 
 

@@ -233,8 +233,16 @@ def headroom_table(results: Results, evaluated: EvaluationResults, name: str, ti
     )
 
 
-def splits_table(results: Results, folds: EvaluationResults) -> Table:
-    """The fixed test split beside the pooled folds, means over queries."""
+def splits_table(
+    results: Results, folds: EvaluationResults, name: str = "splits", side: str = "folds"
+) -> Table:
+    """Pooled folds beside the fixed test split; document folds beside ordinary ones.
+
+    Means over queries. Without ordinary folds, document folds stand beside the test split.
+    """
+    first, against = results.test, "test split"
+    if folds is not results.folds and results.folds is not None:
+        first, against = results.folds, "folds"
     measure = results.labels.primary_measure
     metrics: tuple[tuple[str, str, Kind], ...] = (
         ("n", "n", "count"),
@@ -244,23 +252,24 @@ def splits_table(results: Results, folds: EvaluationResults) -> Table:
         (REGRET_A, "regret", "change"),
     )
     columns = [LAM, POLICY]
-    for key, title in (("test", "test split"), ("folds", "folds")):
+    for title in (against, side):
+        key = title.removesuffix(" split").replace(" ", "_")
         columns += [
             Column(f"{key}_{m}", f"{title}: {heading}", kind) for m, heading, kind in metrics
         ]
     pooled = {(one.policy, one.lam): one for one in folds.summaries if one.scope == MICRO}
     names = [key for key, *_ in metrics[1:]]
     rows: list[tuple[float, Row]] = []
-    for one in sorted(results.test.summaries, key=lambda one: one.lam):
+    for one in sorted(first.summaries, key=lambda one: one.lam):
         beside = pooled.get((one.policy, one.lam))
         if one.scope == MICRO and beside is not None:
             sides: list[Cell] = []
-            for side in (one, beside):
-                sides += [side.n, *(side.means.get(name) for name in names)]
+            for summary in (one, beside):
+                sides += [summary.n, *(summary.means.get(metric) for metric in names)]
             rows.append((one.lam, (one.lam, title_of(one.policy), *sides)))
     return Table(
-        "splits",
-        "The fixed test split beside the pooled folds",
+        name,
+        f"{'Folds' if first is results.folds else 'The fixed test split'} beside the pooled {side}",
         tuple(columns),
         tuple(row for _, row in rows),
         tuple(row for lam, row in rows if lam in results.shown_lams),

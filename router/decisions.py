@@ -23,7 +23,8 @@ DECISION_SCHEMA = pa.schema(
         pa.field("dataset", pa.string()),
         pa.field("query_id", pa.string()),
         # The split the query has in this evaluation: train, val or test of the fixed split, or
-        # cv0 … cv4 for grouped cross-validation, where the model never saw the query's group.
+        # cv0 … cv4 for grouped cross-validation, where the model never saw the query's group, or
+        # doc0 … doc4 for folds of queries that share no relevant document.
         pa.field("split", pa.string()),
         # str(router.policy.Plan): one arm, or arms joined by "+" (fused), ">" (cascade) or "&"
         # (merged).

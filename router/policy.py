@@ -144,6 +144,14 @@ class Policy(ABC):
     """How many documents of each probe it looks at."""
 
     @property
+    def learns_documents(self) -> bool:
+        """Whether it knows which documents were relevant to training queries.
+
+        What it gains from that, questions about other documents don't share.
+        """
+        return False
+
+    @property
     def described(self) -> str:
         """What it is, in a word or two: its kind, and that of the policy it wraps."""
         return self.kind

@@ -86,6 +86,11 @@ class RelevanceModel:
     history_weight: float = 1.0
     """In [0, 1], of this model where one has, beside ``plain``."""
 
+    @property
+    def learns_documents(self) -> bool:
+        """Whether it has a past to look documents up in."""
+        return bool(len(self.past.documents))
+
     def expected(
         self,
         probes: Sequence[str],

@@ -18,12 +18,14 @@ def _shuffled(groups: set[str], seed: int) -> list[str]:
     )
 
 
-def check_folds(table: RoutingTable, folds: int) -> None:
-    """Raise ``SettingsError`` where some of the folds would be empty."""
+def check_folds(
+    table: RoutingTable, folds: int, setting: str = "training.cross_validation_folds"
+) -> None:
+    """Raise ``SettingsError`` that names ``setting`` where some of the folds would be empty."""
     groups = len(set(table.split_groups.tolist()))
     if folds > groups:
         raise SettingsError(
-            f"training.cross_validation_folds is {folds}, and the labels have {groups} groups of "
+            f"{setting} is {folds}, and the labels have {groups} groups of "
             "queries that are never parted; lower it (0: no cross-validation), label more "
             "queries, or set training.split to a looser one"
         )

@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from arms.reward import check_lam
 from arms.settings import Settings
+from oracle.settings import SplitBy
 from training.domain_settings import GateSettings, OutOfDomainSettings
 from training.policy_settings import (
     ArabzadehSettings,
@@ -180,6 +181,17 @@ class TrainingSettings(Settings):
     encoder_dtype: Literal["float32", "bfloat16"] = "float32"
     seed: int = Field(default=42, ge=0)
     cross_validation_folds: int = Field(default=5, ge=0, description="0 or 1: none")
+    split: SplitBy | None = Field(
+        default=None,
+        description="what folds keep together: query, near_duplicate or document (oracle.split.by)"
+        "; default: what train, val and test were split by",
+    )
+    document_folds: Literal["auto"] | int = Field(
+        default="auto",
+        description="folds that keep queries with a relevant document in common together, on which "
+        "policies that learn about documents, fusions and the default are fitted and decide once "
+        "more; auto: as many as cross_validation_folds where those are looser; 0: none",
+    )
     overhead_queries: int = Field(
         default=100, ge=1, description="test queries on which the overhead of selecting is timed"
     )
@@ -200,6 +212,13 @@ class TrainingSettings(Settings):
     out_of_domain: OutOfDomainSettings = OutOfDomainSettings()
     trainer: TrainerSettings = TrainerSettings()
     wandb: WandbSettings = WandbSettings()
+
+    @field_validator("document_folds")
+    @classmethod
+    def _check_document_folds(cls, given: str | int) -> str | int:
+        if isinstance(given, int) and given < 0:
+            raise ValueError(f"document_folds must be auto or at least 0, got {given}")
+        return given
 
     _check_lams = field_validator("lams", "lora_lams")(_ascending)
 

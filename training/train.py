@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arms.progress import Progress, SilentProgress
 from arms.sole_writer import writes
-from oracle.labels import read_labels
+from oracle.labels import Labels, read_labels
 from router.artifact import DECISIONS, RouterRecord, write_router
 from router.decisions import write_decisions
 from router.policies.gated import described_gates
@@ -40,6 +41,7 @@ from training.default_policy import (
     validation_warnings,
     with_default,
 )
+from training.document_folds import decided_again, document_folds, split_warnings
 from training.embeddings import embed_queries
 from training.fitting import Heads, Workshop
 from training.folds import check_folds, fold_of_queries
@@ -73,6 +75,10 @@ def train_routers(
     for every arm of P, ``best_static`` and ``best_static_per_dataset`` (of P), ``random_same_mix``.
     Nothing is fitted or chosen on test queries.
 
+    Policies that learn about documents, and beside them fusions and the default, are fitted and
+    decide every query once more in folds that share no relevant document
+    (:mod:`training.document_folds`).
+
     Finished heads are kept in ``<router_folder>.work`` and reused when labels, settings and seed
     are the same, so that a killed run goes on. The same call gives the same weights, byte for byte,
     on the same machine with the same number of threads.
@@ -94,12 +100,13 @@ def train_routers(
     """
     progress = progress or SilentProgress()
     labels = read_labels(labels_folder)
-    action = routing_table(labels, labels.router_arms, texts)
+    action = routing_table(labels, labels.router_arms, texts, settings.split)
     check_trainable(action)
     check_default(settings)
     check_folds(action, settings.cross_validation_folds)
     check_trainer(settings.trainer)
-    every = routing_table(labels, labels.pipelines, texts)
+    every = routing_table(labels, labels.pipelines, texts, settings.split)
+    by_document = document_folds(labels, action, settings)
     if settings.targets.smoothing == "repeats":
         action = with_repeats(action, labels_folder)
     work = WorkFolder.beside(router_folder)
@@ -116,7 +123,7 @@ def train_routers(
             settings, labels_folder, labels, action, every, encoder, embedded, work, task, run
         )
         fixed = _fit_fixed_split(shop)
-        record = _write(shop, fixed, labels.manifest, labels_folder, router_folder)
+        record = _write(shop, fixed, labels, by_document, labels_folder, router_folder, progress)
         run.log_router(router_folder)
     return record
 
@@ -161,10 +168,13 @@ def _fit_fixed_split(shop: Workshop) -> _FixedSplit:
 def _write(
     shop: Workshop,
     fixed: _FixedSplit,
-    manifest: Mapping[str, Any],
+    labels: Labels,
+    by_document: NDArray[np.intp] | None,
     labels_folder: Path,
     router_folder: Path,
+    progress: Progress,
 ) -> RouterRecord:
+    manifest = labels.manifest
     splits, everyone = shop.action.splits, np.arange(len(shop.action))
     learned, overheads = fixed.fitted.learned, fixed.overheads
     decisions = DecisionTable()
@@ -175,6 +185,8 @@ def _write(
         for name, costs in overheads.items()
     }
     _cross_validate(shop, fixed.default, decisions, typical)
+    if by_document is not None:
+        _cross_validate_documents(shop, fixed, by_document, decisions, typical, progress)
     best_static = _best_static_policy(shop)
     record = RouterRecord(
         arms=shop.action.arms,
@@ -198,6 +210,7 @@ def _write(
                 len(fitting.comparable_rows(shop, splits == "val")),
                 compares_sets=not all(one.by_query for one in learned.values()),
             ),
+            *split_warnings(labels, learned),
             *shared_parts(manifest, shop.encoder).apart,
         ),
         training_metrics=_metrics(shop, fixed, chosen),
@@ -222,13 +235,48 @@ def _cross_validate(
     if settings.cross_validation_folds < 2:
         return
     folds = fold_of_queries(shop.action, settings.cross_validation_folds, settings.seed)
-    named = np.array([f"cv{fold}" for fold in folds], dtype=object)
+    _decide_in_folds(shop, default, folds, "cv", decisions, overheads)
+
+
+def _cross_validate_documents(
+    shop: Workshop,
+    fixed: _FixedSplit,
+    folds: NDArray[np.intp],
+    decisions: DecisionTable,
+    overheads: Overheads,
+    progress: Progress,
+) -> None:
+    """Decide every query once more, by policies that never saw its relevant documents asked for.
+
+    Fitted as they are everywhere; only what is held out differs.
+    """
+    names = decided_again(fixed.fitted.learned, fixed.default, shop.settings)
+    if not names:
+        return
+    settings = shop.settings.model_copy(update={"policies": names})
+    steps = len(set(folds.tolist())) * sum(one.steps(settings) for one in learners_of(settings))
+    with progress.task("document folds", total=steps) as task:
+        shop = replace(shop, settings=settings, task=task)
+        _decide_in_folds(shop, fixed.default, folds, "doc", decisions, overheads, per_lam=False)
+
+
+def _decide_in_folds(
+    shop: Workshop,
+    default: str,
+    folds: NDArray[np.intp],
+    prefix: str,
+    decisions: DecisionTable,
+    overheads: Overheads,
+    per_lam: bool = True,
+) -> None:
+    named = np.array([f"{prefix}{fold}" for fold in folds], dtype=object)
     add_static_arms(decisions, shop.every, named)
     for fold in sorted(set(folds)):
         rows = rows_of_fold(shop, folds, fold)
         if rows is not None:
             unseen = np.flatnonzero(folds == fold)
-            fitted, costs = fit_fold(shop, rows), overheads.get(default, overheads[ROUTER])
+            fitted = fit_fold(shop, rows, per_lam)
+            costs = overheads.get(default, overheads[ROUTER])
             fitted = with_default(shop, fitted, default, costs, rows.train, rows.validation)
             add_decisions(decisions, shop, fitted, unseen, named[unseen], overheads)
 

@@ -95,6 +95,11 @@ class GatedPolicy(Policy):
         self._best_at = lru_cache(maxsize=256)(self._best_alone)
 
     @property
+    def learns_documents(self) -> bool:
+        """Whether the inner policy does."""
+        return self.inner.learns_documents
+
+    @property
     def described(self) -> str:
         """Its kind, then the inner policy's."""
         return f"{self.kind} {self.inner.described}"

@@ -62,6 +62,11 @@ class GuardedPolicy(Policy):
         self._quality, self._latency_share = quality, latency_share
 
     @property
+    def learns_documents(self) -> bool:
+        """Whether the inner policy does."""
+        return self.inner.learns_documents
+
+    @property
     def described(self) -> str:
         """Its kind, then the inner policy's."""
         return f"{self.kind} {self.inner.described}"

@@ -51,6 +51,11 @@ class OverArmSets(Policy, Generic[RankerT]):
         named = dict.fromkeys(arm for one in self.arm_sets for arm in one.arms)
         self.probes = tuple(arm for arm in named if arm in run)
 
+    @property
+    def learns_documents(self) -> bool:
+        """Whether a model of its does."""
+        return any(getattr(one.model, "learns_documents", False) for one in self.arm_sets)
+
     def _problems(self) -> list[str]:
         """What doesn't fit together; a message for each."""
         problems = []

@@ -171,6 +171,12 @@ class QualityPolicy(Policy):
         share = latency_share(further_ms, total_ms)
         return np.where(there, reward(quality, share, lam), -np.inf)
 
+    @property
+    def learns_documents(self) -> bool:
+        """Whether its model of documents does."""
+        relevance = self.model.relevance
+        return relevance is not None and relevance.learns_documents
+
     def probabilities(
         self, queries: Sequence[str], lam: float, known: Known = NOTHING
     ) -> FloatArray:

@@ -234,3 +234,32 @@ def test_an_arm_that_failed_on_every_test_query_is_left_out_by_name(tmp_path):
     kept = compute_results(replace(labels, status=status), pa.concat_tables(tables), SETTINGS)
     assert "static:text_late" in kept.test.scores.policies
     assert len(kept.test.scores.evaluation) == 1
+
+
+def with_document_folds(labels, decisions):
+    """Only the router and the best static arm, decided on three document folds."""
+    folds = np.array([f"doc{row % 3}" for row in range(len(labels.query_ids))], dtype=object)
+    choices = labels.columns_of(labels.router_arms)
+    parts = [
+        decide(labels, policy, lam, np.full(len(folds), choices[column]), overhead, folds)
+        for lam in (0.0, 0.1)
+        for policy, column, overhead in (("router", 1, 1.5), ("best_static", 0, 0.0))
+    ]
+    return pa.concat_tables([decisions, *parts])
+
+
+def test_document_folds_are_an_evaluation_of_their_own(tmp_path):
+    labels = make_world(n=300).write(tmp_path)
+    decisions = with_document_folds(labels, suite_decisions(labels))
+    plain = compute_results(labels, suite_decisions(labels), SETTINGS)
+    results = compute_results(labels, decisions, SETTINGS)
+    assert plain.document_folds is None
+    assert results.folds.summaries == plain.folds.summaries
+    found = {
+        (one.policy, one.lam): one for one in results.document_folds.summaries
+        if one.scope == MICRO and one.policy in ("router", "best_static")
+    }  # fmt: skip
+    assert set(found) == {(name, lam) for name in ("router", "best_static") for lam in (0.0, 0.1)}
+    dense = labels.quality["nDCG@5"][:, labels.pipelines.index("text_dense")]
+    assert found["router", 0.0].means["nDCG@5"] == pytest.approx(dense.mean())
+    assert found["router", 0.0].n == len(labels.query_ids)
