@@ -12,7 +12,7 @@ from analysis.comparison import Comparison
 from analysis.content import ArmAnswer
 from analysis.outcomes import Outcome
 from analysis.results import Results
-from analysis.roles import role_of, title_of
+from analysis.roles import STRONGEST_SIMPLE, role_of, title_of
 from analysis.split_text import split_sentences
 from analysis.table import Kind, write_number
 from router.policy_names import BEST_STATIC
@@ -86,6 +86,7 @@ def headline(results: Results) -> tuple[str, ...]:
     return (
         short_answer(results),
         *_beside_best_static(results),
+        *_beside_simple(results),
         *_others(results),
         *split_sentences(results.labels, results.test.leaks),
         *collapse_sentences(own),
@@ -151,6 +152,24 @@ def _beside_best_static(results: Results) -> tuple[str, ...]:
         "have no test query in common."
         for lam in results.shown_lams
     )
+
+
+def _beside_simple(results: Results) -> tuple[str, ...]:
+    """How the router stands to the strongest simple baseline at the shown λ, where there is one."""
+    found = [
+        one
+        for one in results.test.comparisons
+        if one.policy == STRONGEST_SIMPLE and one.lam in results.shown_lams
+    ]
+    if not found:
+        return ()
+    told = [
+        f"{verdict(one.reward_difference)} at λ = {one.lam:g} "
+        f"({write_number('quality', one.router_reward)} against "
+        f"{write_number('quality', one.reward)})"
+        for one in found
+    ]
+    return (f"Beside the {title_of(STRONGEST_SIMPLE)} it is, by reward, {', '.join(told)}.",)
 
 
 def verdict(reward_difference: Estimate) -> str:

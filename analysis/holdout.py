@@ -17,7 +17,7 @@ from analysis.decision_codes import read_decision_batches
 from analysis.evaluation import Evaluation, evaluate_queries
 from analysis.oracle_policy import oracle_outcomes
 from analysis.outcomes import LATENCY, Outcome
-from analysis.roles import in_report_order, role_of
+from analysis.roles import STRONGEST_SIMPLE, in_report_order, role_of
 from analysis.settings import ReportSettings
 from arms.errors import RouterError
 from arms.read_errors import damage
@@ -43,6 +43,8 @@ class HeldOutScore:
     """Out of domain minus in domain."""
     over_best_static: Estimate
     """Out of domain: reward minus that of the best static arm of the other datasets."""
+    over_simple: Estimate
+    """Out of domain: reward minus that of the strongest simple baseline."""
     quality: Estimate
     latency_ms: Estimate
     """Both out of domain."""
@@ -87,19 +89,23 @@ def read_holdout(labels_folder: Path, folder: Path, settings: ReportSettings) ->
     oracle = {(one.policy, one.lam): one for one in oracle_outcomes(evaluation, lams)}
     resamples = Resamples(len(evaluation), settings.n_resamples, settings.seed)
     measured = _Measured(evaluation, resamples, settings.confidence)
+
+    def baselines(lam: float) -> tuple[Outcome | None, Outcome | None]:
+        return theirs.get((BEST_STATIC, lam)), theirs.get((STRONGEST_SIMPLE, lam))
+
     scores = [
         score
         for lam in lams
         for policy in in_report_order({name for name, at in ours if at == lam}, labels.pipelines)
         if (policy, lam) in theirs and _is_told(policy)
         for score in measured.scores(
-            policy, lam, ours[policy, lam], theirs[policy, lam], theirs.get((BEST_STATIC, lam))
+            policy, lam, ours[policy, lam], theirs[policy, lam], baselines(lam)
         )
     ]
     scores += [
         score
         for (policy, lam), one in oracle.items()
-        for score in measured.scores(policy, lam, one, one, theirs.get((BEST_STATIC, lam)))
+        for score in measured.scores(policy, lam, one, one, baselines(lam))
     ]
     gains = [
         (lam, measured.mean(theirs[GUARDED, lam].reward - theirs[ROUTER, lam].reward))
@@ -121,7 +127,11 @@ def read_holdout(labels_folder: Path, folder: Path, settings: ReportSettings) ->
 
 def _is_told(policy: str) -> bool:
     """Arms are the same in and out of domain, and a dataset's best arm has no outside."""
-    return role_of(policy) == "routed" or policy in (BEST_STATIC, RANDOM_SAME_MIX)
+    return role_of(policy) == "routed" or policy in (
+        BEST_STATIC,
+        STRONGEST_SIMPLE,
+        RANDOM_SAME_MIX,
+    )
 
 
 def _by_policy(
@@ -142,7 +152,12 @@ class _Measured:
         return estimate_means(values[:, None], self.resamples, self.confidence)[0]
 
     def scores(
-        self, policy: str, lam: float, inside: Outcome, outside: Outcome, static: Outcome | None
+        self,
+        policy: str,
+        lam: float,
+        inside: Outcome,
+        outside: Outcome,
+        baselines: tuple[Outcome | None, Outcome | None],
     ) -> list[HeldOutScore]:
         nothing = np.full(len(self.evaluation), np.nan)
         columns = np.column_stack(
@@ -150,7 +165,7 @@ class _Measured:
                 inside.reward,
                 outside.reward,
                 outside.reward - inside.reward,
-                nothing if static is None else outside.reward - static.reward,
+                *(nothing if one is None else outside.reward - one.reward for one in baselines),
                 outside.values(self.evaluation.primary_measure),
                 outside.values(LATENCY),
             ]

@@ -69,6 +69,7 @@ def _columns(found: HoldOut) -> tuple[Column, ...]:
         Column("out_of_domain_reward", "out of domain", "quality"),
         Column("difference", "out − in", "change"),
         Column("over_best_static", "out: − best static", "change"),
+        Column("over_simple", "out: − strongest simple", "change"),
         Column("out_of_domain_quality", found.measure, "quality"),
         Column("out_of_domain_latency_ms", "ms", "ms"),
     )
@@ -84,6 +85,7 @@ def _row(one: HeldOutScore) -> Row:
         one.out_of_domain,
         one.difference,
         one.over_best_static,
+        one.over_simple,
         one.quality,
         one.latency_ms,
     )

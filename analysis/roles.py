@@ -16,17 +16,29 @@ from router.policy_names import (
 Role = Literal["static", "baseline", "routed", "oracle"]
 
 BEST_STATIC_ON_TEST = "best_static_on_test"
+STRONGEST_SIMPLE = "strongest_simple"
+"""The best on validation, at each λ, of the arms alone and of their fusions by ranks and scores."""
 ORACLE_ROUTER_ARMS = "oracle(A)"
 ORACLE_PIPELINES = "oracle(P)"
 IDEAL_ORDER = "ideal order of "
 """Begins the name of the ceiling of a policy that ranks anew what its arms found."""
 
-_BASELINES = (BEST_STATIC, BEST_STATIC_ON_TEST, BEST_STATIC_PER_DATASET, RANDOM_SAME_MIX)
+_BASELINES = (
+    BEST_STATIC,
+    BEST_STATIC_ON_TEST,
+    BEST_STATIC_PER_DATASET,
+    STRONGEST_SIMPLE,
+    RANDOM_SAME_MIX,
+)
 _TITLES = {
     BEST_STATIC: "best static",
     BEST_STATIC_ON_TEST: "best static, picked on test",
     BEST_STATIC_PER_DATASET: "best static per dataset",
+    STRONGEST_SIMPLE: "strongest simple baseline",
     RANDOM_SAME_MIX: "random, same mix",
+    "reciprocal_ranks": "reciprocal ranks",
+    "tuned_fusion": "tuned fusion",
+    "tuned_fusion_prior": "tuned fusion + document prior",
     "knn": "k nearest neighbours",
     "arabzadeh": "Arabzadeh et al. 2021",
     "multi_label": "multi-label",

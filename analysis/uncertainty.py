@@ -26,6 +26,7 @@ from analysis.headroom import (
 )
 from analysis.mean_table import MeanTable
 from analysis.outcomes import REWARD, Outcome
+from analysis.roles import STRONGEST_SIMPLE
 from oracle.labels import Labels
 
 DOCUMENT = "document"
@@ -50,6 +51,8 @@ class Uncertainty:
     """The same of means over datasets, each counting once."""
     closed: Estimate
     closed_macro: float | None
+    lead_over_simple: Estimate | None
+    """Policy − strongest simple baseline, over queries; None where there is no such baseline."""
     lead_by: Mapping[str, Interval]
     """``document`` or ``collection`` → the lead's interval when these are drawn."""
     closed_by: Mapping[str, Interval]
@@ -88,6 +91,16 @@ def uncertainties(
         _uncertainty(means, triple, {name: found[place] for name, found in drawn.items()})
         for place, triple in enumerate(triples)
     ]
+
+
+def _over_simple(means: MeanTable, outcome: Outcome) -> Estimate | None:
+    simple = means.scores.get(STRONGEST_SIMPLE, outcome.lam)
+    if simple is None or outcome.policy == STRONGEST_SIMPLE:
+        return None
+    common = means.common((outcome, simple))
+    ours, theirs = (means.mean(one, REWARD, common) for one in (outcome, simple))
+    gained = ours.replicates - theirs.replicates
+    return means.estimate(ours.value - theirs.value, gained, common.n)
 
 
 def cluster_means(
@@ -147,6 +160,7 @@ def _uncertainty(
         ceiling=ceiling.policy,
         lead=lead,
         lead_macro=macro[0] - macro[1],
+        lead_over_simple=_over_simple(means, outcome),
         closed=Estimate(closed, *closed_interval(means, triple, REWARD, closed), common.n),
         closed_macro=headroom_closed(*macro),
         lead_by={name: one[0] for name, one in by.items()},

@@ -10,6 +10,11 @@ from analysis.roles import title_of
 from analysis.table import Cell, Column, Row, Table
 from analysis.uncertainty import COLLECTION, DOCUMENT, FEWEST_CLUSTERS, Interval, Uncertainty
 
+SIMPLE = (
+    "Strongest simple: at each λ the best on validation of the arms alone and of their fusions by "
+    "reciprocal ranks and by tuned weights. "
+)
+
 
 def uncertainty_table(
     results: Results, evaluated: EvaluationResults, name: str, title: str
@@ -19,6 +24,9 @@ def uncertainty_table(
     kinds = [kind for kind in (DOCUMENT, COLLECTION) if any(kind in one.lead_by for one in found)]
     columns = [LAM, POLICY, Column("lead", "over best static", "change")]
     columns += [Column(f"lead_by_{kind}", f"by {kind}", "change") for kind in kinds]
+    simple = any(one.lead_over_simple is not None for one in found)
+    if simple:
+        columns.append(Column("lead_over_simple", "over strongest simple", "change"))
     columns += [
         Column("lead_macro", "macro", "change"),
         Column("headroom_closed", "headroom closed", "share"),
@@ -29,7 +37,7 @@ def uncertainty_table(
         Column("ceiling", "ceiling"),
         Column("n", "n", "count", shown=False),
     ]
-    rows = [(one.lam, _row(one, kinds)) for one in found]
+    rows = [(one.lam, _row(one, kinds, simple)) for one in found]
     return Table(
         name,
         title,
@@ -40,14 +48,16 @@ def uncertainty_table(
         f"{results.settings.confidence:.0%}; the first draws queries, those headed 'by document' "
         "groups of queries that share relevant documents, 'by collection' whole datasets: how sure "
         f"a claim about other collections is. Left out with fewer than {FEWEST_CLUSTERS} groups. "
-        f"macro: means over datasets, each counting once. {CEILINGS}",
+        f"{SIMPLE if simple else ''}macro: means over datasets, each counting once. {CEILINGS}",
     )
 
 
-def _row(one: Uncertainty, kinds: list[str]) -> Row:
+def _row(one: Uncertainty, kinds: list[str], simple: bool) -> Row:
     lead = [_drawn(one.lead, one.lead_by[kind]) for kind in kinds]
     closed = [_drawn(one.closed, one.closed_by[kind]) for kind in kinds]
-    cells: list[Cell] = [one.lam, title_of(one.policy), one.lead, *lead, one.lead_macro]
+    cells: list[Cell] = [one.lam, title_of(one.policy), one.lead, *lead]
+    cells += [one.lead_over_simple] if simple else []
+    cells.append(one.lead_macro)
     cells += [one.closed, *closed, one.closed_macro, title_of(one.ceiling), one.lead.n]
     return tuple(cells)
 
