@@ -89,7 +89,7 @@ class RelevanceModel:
     @property
     def learns_documents(self) -> bool:
         """Whether it has a past to look documents up in."""
-        return bool(len(self.past.documents))
+        return self.past is not None and len(self.past.documents) > 0
 
     def expected(
         self,
