@@ -105,7 +105,7 @@ Columns = Annotated[
 Unit = Annotated[
     str | None, typer.Option("--latency-unit", help="ms or s, where the header doesn't say")
 ]
-Sheet = Annotated[str | None, typer.Option(help="of an .xlsx file; default: the first")]
+Sheet = Annotated[str | None, typer.Option(help="of an .xlsx file; default: the first visible one")]
 Lenient = Annotated[
     bool, typer.Option("--lenient", help="leave out what has a problem, and record it")
 ]

@@ -1,16 +1,17 @@
 """Folders of PDFs, and folders of page pictures, as BEIR files in the cache.
 
-All files below the folder are taken, in the order of their paths; hidden ones are not. Labelled
-queries may lie beside them in BEIR form: ``queries.jsonl`` and ``qrels/*.tsv``.
+All files below the folder are taken, in the order of their paths; hidden ones are not. Links are
+followed inside the folder, and named where they lead elsewhere. Labelled queries may lie beside
+them in BEIR form: ``queries.jsonl`` and ``qrels/*.tsv``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 from arms.corpora.converted import Converted, Found, RecordWriter, convert, file_states
+from arms.corpora.folder_walk import files_below
 from arms.corpora.lines import writing
 from arms.corpora.media import inspect_pdf
 from arms.corpora.pdf import MediaError, text_layers
@@ -24,6 +25,8 @@ PICTURES = frozenset(_SUFFIXES.split())
 _MANY_FRAMES = frozenset((".tif", ".tiff"))
 _NAMES = "queries.jsonl queries.jsonl.gz made_from.json readme readme.md readme.txt license"
 _BESIDE = frozenset(_NAMES.split())
+
+_SHOWN_LINKS = 5
 
 Documents = Literal["page", "file"]
 
@@ -112,8 +115,8 @@ def _files(folder: Path, suffixes: frozenset[str], kind: str) -> tuple[list[Path
     if not folder.is_dir():
         raise CorpusError(f"{why_absent(folder, 'folder')}; give a folder with {kind} files")
     wanted: list[Path] = []
-    others: list[Found] = []
-    for path in sorted(_walk(folder), key=lambda path: path.relative_to(folder).as_posix()):
+    paths, others = files_below(folder)
+    for path in paths:
         name = path.relative_to(folder).as_posix()
         if not is_utf8(name):
             others.append(("unreadable_name", shown(name)))
@@ -122,17 +125,15 @@ def _files(folder: Path, suffixes: frozenset[str], kind: str) -> tuple[list[Path
         elif name.lower() not in _BESIDE and not name.startswith("qrels/"):
             others.append(("other_file", name))
     if not wanted:
-        found = f"{len(others)} other files" if others else "no file"
+        n_links = sum(kind != "other_file" for kind, _ in others)
+        found = f"{len(others) - n_links} other files" if len(others) > n_links else "no file"
+        if n_links:
+            found += "; links that aren't followed: " + ", ".join(
+                example for kind, example in others[:_SHOWN_LINKS] if kind != "other_file"
+            )
         raise CorpusError(f"{folder} should hold {kind} files ({_some(suffixes)}); got {found}")
     return wanted, others
 
 
 def _some(suffixes: frozenset[str]) -> str:
     return ", ".join(sorted(suffixes)[:8])
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    for path in folder.rglob("*"):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if path.is_file() and not hidden:
-            yield path

@@ -19,6 +19,7 @@ from typing import Any
 
 from arms.corpora.beir import QRELS_HEADER
 from arms.corpora.converted import Converted, Found, RecordWriter, convert, file_states
+from arms.corpora.folder_walk import files_below
 from arms.corpora.lines import writing
 from arms.corpora.media import inside
 from arms.corpora.pdf import MediaError
@@ -27,6 +28,7 @@ from arms.errors import CorpusError
 from arms.progress import Progress, SilentProgress
 from arms.read_errors import why_absent
 from arms.settings import FieldName, TableName
+from arms.text_form import is_visible, normalised_text
 
 _MAGIC = (
     (b"\x89PNG", ".png"),
@@ -82,15 +84,16 @@ def convert_tables(
                     conversion.add_table(name, path)
                     task.advance()
         conversion.write_judgements()
-        return conversion.problems
+        return [*conversion.problems, *links]
 
-    state = [sorted(globs.items()), sorted(fields.items()), file_states(folder, files)]
+    links = files_below(folder)[1]
+    state = [sorted(globs.items()), sorted(fields.items()), file_states(folder, files), links]
     return convert("tables", state, write)
 
 
 @dataclass
 class _Conversion:
-    """Memory: ids of documents, and the judgements."""
+    """Memory: ids of documents, the judgements, and of tables of rows the texts of queries."""
 
     source: Path
     target: Path
@@ -101,6 +104,8 @@ class _Conversion:
     _documents: set[str] = field(default_factory=set)
     _judgements: list[tuple[str, str, str]] = field(default_factory=list)
     _used: set[str] = field(default_factory=set)
+    _query_of_text: dict[str, str] = field(default_factory=dict)
+    """Of tables of rows: normalised text → query id."""
     _n_rows: int = 0
 
     def write_judgements(self) -> None:
@@ -124,13 +129,18 @@ class _Conversion:
         fields = Fields(table, self.fields)
         try:
             looked_at = False
-            for _, row in read_rows(path):
+            for number, row in read_rows(path):
                 if isinstance(row, MediaError):
                     self.problems.append((row.kind, f"{name}: {row}"))
                     continue
                 if not looked_at:
                     self._look_at(fields, row)
                     looked_at = True
+                empty = fields.empty_keys(row)
+                if empty:
+                    place = f"{name}: row {number}: {', '.join(empty)}"
+                    self.problems.append(("empty_key", place))
+                    continue
                 self._add(table, fields, row, path)
         except MediaError as problem:
             self.problems.append((problem.kind, f"{name}: {problem}"))
@@ -147,11 +157,10 @@ class _Conversion:
     def _add(self, table: TableName, fields: Fields, row: Row, path: Path) -> None:
         self._n_rows += 1
         if table == "qrels":
-            grade = fields.value(row, "grade")
             self._judge(
                 fields.text(row, "query_id"),
                 fields.text(row, "document_id"),
-                1 if grade is None else grade,
+                fields.text(row, "grade") if fields.has(row, "grade") else 1,
             )
         elif table == "queries":
             self._add_query(fields, row, fields.text(row, "query_id"))
@@ -159,10 +168,21 @@ class _Conversion:
             self._add_document(fields, row, path)
         else:
             doc_id = self._add_document(fields, row, path)
-            if fields.text(row, "query").strip():
-                query_id = fields.text(row, "query_id") or f"q{self._n_rows:06d}"
-                self._add_query(fields, row, query_id)
-                self._judge(query_id, doc_id, 1)
+            if is_visible(fields.text(row, "query")):
+                self._judge(self._query_of(fields, row, path), doc_id, 1)
+
+    def _query_of(self, fields: Fields, row: Row, path: Path) -> str:
+        """Return the id of the row's query; rows of one query text are one query."""
+        text = normalised_text(fields.text(row, "query"))
+        earlier = self._query_of_text.get(text)
+        if earlier is not None:
+            example = f"{path.relative_to(self.source).as_posix()}: '{earlier}': {text[:60]}"
+            self.problems.append(("rows_of_one_query", example))
+            return earlier
+        query_id = fields.text(row, "query_id") or f"q{self._n_rows:06d}"
+        self._query_of_text[text] = query_id
+        self._add_query(fields, row, query_id)
+        return query_id
 
     def _judge(self, query_id: str, doc_id: str, grade: Any) -> None:
         self._judgements.append((query_id, doc_id, str(grade)))
@@ -190,7 +210,8 @@ class _Conversion:
             metadata["pdf"] = _below(self.source, path.parent, named)
             page = fields.value(row, "page")
             if page is not None:
-                metadata["page"] = int(page) if str(page).isdigit() else page
+                written = fields.text(row, "page")
+                metadata["page"] = int(written) if written.isdecimal() else page
         doc_id = doc_id or Path(str(metadata.get("image", self._n_rows))).stem
         if fields.table == "rows" and doc_id in self._documents:
             return doc_id

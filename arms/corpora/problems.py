@@ -8,8 +8,9 @@ from typing import Literal
 
 from arms.errors import CorpusError
 
-Severity = Literal["fatal", "error", "notice"]
-"""fatal: always refused. error: refused when strict, else left out. notice: reported, kept."""
+Severity = Literal["fatal", "error", "warning", "notice"]
+"""fatal: always refused. error: refused when strict, else left out. warning: kept, and said aloud.
+notice: kept, and told where something is refused."""
 
 EXAMPLES_PER_KIND = 3
 """Of lines; of ``FILE_PROBLEMS`` every one is shown."""
@@ -28,6 +29,11 @@ FILE_PROBLEMS: dict[str, tuple[Severity, str]] = {
     "pdf_without_pages": ("error", "a PDF has no page"),
     "unreadable_page": ("error", "a PDF's page can't be loaded"),
     "damaged_table": ("error", "a table of rows can't be read"),
+    "dangling_link": ("warning", "a link leads nowhere; what it meant isn't read"),
+    "link_outside_folder": (
+        "warning",
+        "a link leads outside the folder and isn't followed; copy what it means into the folder",
+    ),
     "unusable_picture": ("error", "a picture can't be decoded, or is too large"),
 }
 """What can be wrong with PDFs and pictures. Each is named: its owner must find the file."""
@@ -36,6 +42,8 @@ PROBLEM_KINDS: dict[str, tuple[Severity, str]] = {
     "no_document": ("fatal", "no usable document; a corpus needs at least one"),
     "no_query": ("fatal", "no usable query with a relevant document"),
     "malformed_json": ("error", "a line is not one JSON object"),
+    "malformed_row": ("error", "a row has more or fewer cells than its table has columns"),
+    "empty_key": ("error", "a row's cell is empty in a column of ids"),
     "missing_field": ("error", "a line lacks a field, or the field is not text"),
     "not_utf8": ("error", "a line is not UTF-8 text"),
     "duplicate_document_id": ("error", "a document has the id of an earlier one"),
@@ -60,6 +68,11 @@ PROBLEM_KINDS: dict[str, tuple[Severity, str]] = {
     "repeated_judgement": ("notice", "a pair was judged before with the same grade"),
     "same_query_text": ("notice", "queries that share their text with another id"),
     "document_with_title_only": ("notice", "a document has a title and no text"),
+    "rows_of_one_query": (
+        "warning",
+        "rows have the query text of an earlier row and are one query with several pages",
+    ),
+    "link_to_known": ("notice", "a link leads to what is read already, and isn't read again"),
     "more_frames": ("notice", "a TIFF holds several pages, of which the first is read"),
     "other_file": ("notice", "a file is of a kind that isn't read"),
     "document_without_text": ("notice", "a document has media and no text"),

@@ -85,5 +85,7 @@ def _captioned(
 def _report(name: str, problems: Problems) -> None:
     if problems.of("error"):
         _log.warning("dataset '%s', left out:\n%s", name, problems.describe("error"))
+    if problems.of("warning"):
+        _log.warning("dataset '%s', please look at:\n%s", name, problems.describe("warning"))
     if problems.of("notice"):
         _log.info("dataset '%s', noticed:\n%s", name, problems.describe("notice"))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from arms.corpora.lines import numbered_lines
+from arms.corpora.folder_walk import files_below
+from arms.corpora.lines import decode, numbered_lines
 from arms.corpora.pdf import MediaError
+from arms.corpora.problems import LineError
 from arms.errors import CorpusError
 from arms.settings import FieldName, TableName
+from arms.text_form import is_visible
 
 Row = dict[str, Any]
 
@@ -66,7 +67,7 @@ def find_tables(folder: Path, globs: Mapping[TableName, str]) -> dict[TableName,
     a folder ``<name>/``. Where there is no corpus, all files are ``rows``: a query with its
     page each.
     """
-    files = sorted(path for path in folder.rglob("*") if path.name.endswith(SUFFIXES))
+    files = [path for path in files_below(folder)[0] if path.name.endswith(SUFFIXES)]
     found: dict[TableName, list[Path]] = {}
     names: tuple[TableName, ...] = ("corpus", "queries", "qrels")
     for name in names:
@@ -96,11 +97,13 @@ def read_rows(path: Path) -> Iterator[tuple[int, Row | MediaError]]:
         if path.name.endswith(".parquet"):
             yield from enumerate(_parquet_rows(path), start=1)
         elif path.name.endswith((".tsv", ".tsv.gz")):
-            yield from enumerate(_tsv_rows(path), start=1)
+            yield from _tsv_rows(path)
         else:
             for number, line in numbered_lines(path):
                 yield number, _json_row(line, number)
-    except (OSError, ValueError, csv.Error, EOFError, CorpusError) as error:
+    except MediaError:
+        raise
+    except (OSError, ValueError, EOFError, CorpusError) as error:
         raise MediaError("damaged_table", str(error)) from error
 
 
@@ -122,10 +125,28 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
             yield from batch.to_pylist()
 
 
-def _tsv_rows(path: Path) -> Iterator[Row]:
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8", newline="") as stream:
-        yield from csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
+def _tsv_rows(path: Path) -> Iterator[tuple[int, Row | MediaError]]:
+    """Yield line numbers and rows; the first line names the columns, quotes mean nothing."""
+    names: list[str] | None = None
+    for number, line in numbered_lines(path):
+        try:
+            cells = decode(line).rstrip("\r\n").split("\t")
+        except LineError as error:
+            yield number, MediaError(error.kind, f"line {number}: {error}")
+            continue
+        if names is None:
+            names = [cell.strip() for cell in cells]
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise MediaError("damaged_table", f"has two columns '{twice[0]}'; rename one")
+        elif len(cells) != len(names):
+            yield number, MediaError("malformed_row", _ragged(number, cells, names))
+        else:
+            yield number, dict(zip(names, cells, strict=True))
+
+
+def _ragged(number: int, cells: list[str], names: list[str]) -> str:
+    return f"line {number}: expected {len(names)} columns ({', '.join(names)}), got {len(cells)}"
 
 
 class Fields:
@@ -153,7 +174,26 @@ class Fields:
     def text(self, row: Row, field: FieldName) -> str:
         """Return the field as text; empty where the row has none."""
         value = self.value(row, field)
-        return "" if value is None else str(value)
+        if isinstance(value, float) and value.is_integer():  # ids beside empty cells
+            return str(int(value))
+        return "" if value is None or value != value else str(value)
+
+    def has(self, row: Row, field: FieldName) -> bool:
+        """Whether the row's table has a column for the field, or all columns of its template."""
+        given = self._given.get(field, "")
+        if "{" in given:
+            return _formats(given, row)
+        return any(name in row for name in (given, *COLUMNS[self.table].get(field, ())) if name)
+
+    def empty_keys(self, row: Row) -> list[str]:
+        """Return what to say of fields of ids that the row lacks, though its table has them.
+
+        A row without a query needs no query id, and a row with its page is named by its picture.
+        """
+        needed = [field for field in NEEDED[self.table] if field != "query"]
+        if self.table == "rows" and is_visible(self.text(row, "query")):
+            needed = ["query_id"] if self.has(row, "query_id") else []
+        return [f"no {field}" for field in needed if not is_visible(self.text(row, field))]
 
     def missing(self, row: Row) -> list[str]:
         """Return the needed fields that a table with such a row lacks, with the names tried."""

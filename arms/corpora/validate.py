@@ -55,7 +55,7 @@ def refuse(problems: Problems, name: str, strict: bool) -> None:
     if not problems.of("fatal") and not (strict and problems.of("error")):
         return
     listed = problems.describe("fatal", "error")
-    notices = problems.describe("notice")
+    notices = problems.describe("warning", "notice")
     advice = "Mend the files, or read with strict: false, which leaves the named items out."
     if problems.of("fatal"):
         advice = "Mend the files: nothing that can be measured is left of them."

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from arms.text_form import composed
+from arms.text_form import composed, is_visible
 
 OK, MISSING, TEXT, NAN, INFINITE = range(5)
 KIND_OF_CODE = {TEXT: "text", NAN: "nan", INFINITE: "infinite"}
@@ -65,9 +65,13 @@ def _number(cell: Any) -> float | None:
 
 
 def parse_text(cell: Any) -> str | None:
-    """Return a cell as text; a whole number is written without a decimal point."""
-    if cell is None:
+    """Return a cell as text; a whole number is written without a decimal point.
+
+    None where the cell is empty, NaN, or has nothing to be seen.
+    """
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return None
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
-    return composed(str(cell)).strip() or None
+    text = composed(str(cell)).strip()
+    return text if is_visible(text) else None

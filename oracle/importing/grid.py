@@ -33,6 +33,7 @@ class QueryRows:
     """Q queries; arrays run parallel."""
 
     datasets: ObjectArray
+    """None where the table's cell is empty."""
     query_ids: ObjectArray
     """None where the table's cell is empty."""
     texts: ObjectArray | None
@@ -113,6 +114,9 @@ def check_queries(queries: QueryRows, columns: Mapping[str, str], problems: Prob
     for place, (dataset, query_id, group, row) in enumerate(
         zip(queries.datasets, queries.query_ids, groups, queries.rows.tolist(), strict=True)
     ):
+        if dataset is None:
+            problems.add("no_dataset", columns.get("dataset", ""), row)
+            continue
         if query_id is None:
             problems.add("no_query_id", columns.get("query_id", ""), row)
         elif ids.setdefault((dataset, query_id), row) != row:

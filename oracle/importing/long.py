@@ -94,6 +94,10 @@ def _queries(
     query_of: list[int] = []
     by_text = "query_id" not in base
     for row, number in enumerate(every.rows.tolist()):
+        if every.datasets[row] is None:
+            problems.add("no_dataset", base["dataset"], number)
+            query_of.append(-1)
+            continue
         text = None if every.texts is None else every.texts[row]
         query_id = normalised_text(text or "") if by_text else every.query_ids[row]
         if query_id is None or query_id == "":
@@ -109,8 +113,23 @@ def _queries(
         elif every.texts is not None and text != every.texts[firsts[query]] and not by_text:
             first = int(every.rows[firsts[query]])
             problems.add("other_text", base["text"], number, f"than row {first}")
+        if every.splits is not None and query < len(firsts) and firsts[query] != row:
+            _check_same_split(every, row, firsts[query], base["split"], problems)
         query_of.append(query)
     return query_of, firsts
+
+
+def _check_same_split(
+    every: QueryRows, row: int, first: int, column: str, problems: Problems
+) -> None:
+    """Add a problem where a later row of a query has no split, or another than the first."""
+    assert every.splits is not None
+    own, known = every.splits[row], every.splits[first]
+    number = int(every.rows[row])
+    if own is None:
+        problems.add("unknown_split", column, number, "empty")
+    elif known is not None and own.lower() != known.lower():
+        problems.add("torn_split", column, number, f"{known} in row {int(every.rows[first])}")
 
 
 def _taken(every: QueryRows, rows: list[int]) -> QueryRows:

@@ -26,6 +26,7 @@ KINDS: dict[str, str] = {
     "unknown_status": "a status that is none of ok, empty, error, timeout, skipped",
     "failure_with_value": "a failed arm that has a quality",
     "empty_with_quality": "the status is empty and the quality isn't 0",
+    "no_dataset": "no name of a dataset, in a table that has such a column",
     "no_query_id": "no query id",
     "empty_text": "no query text",
     "no_arm": "no name of an arm",

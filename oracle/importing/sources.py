@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from arms.errors import LabelsError
-from arms.extras import not_importable
 from arms.progress import Progress
 from arms.read_errors import why_absent
 from arms.text_form import composed
+from oracle.importing.workbook import open_sheet
 
 ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
 _LONGEST_CELL_CHARACTERS = 16 << 20
@@ -105,7 +105,7 @@ def open_table(path: Path, sheet: str | None = None) -> Iterator[OpenTable]:
 
     Args:
         path: ends in one of ``ENDINGS``.
-        sheet: name of an XLSX file's sheet; default: the first.
+        sheet: name of an XLSX file's sheet; default: the first visible one.
 
     Raises:
         LabelsError: no such file, another format, a damaged file, an unknown sheet, no header.
@@ -150,7 +150,18 @@ def _csv(path: Path, stream: IO[str], delimiter: Literal["\t"] | None) -> OpenTa
         raise LabelsError(f"{path} is no UTF-8 text with a header ({error})") from error
     if not header:
         raise LabelsError(f"{path} is empty; its first row should name the columns")
-    return OpenTable(path, header, _picked(rows))
+    return OpenTable(path, header, _picked(_not_longer(rows, len(header))))
+
+
+def _not_longer(rows: Iterable[list[str]], width: int) -> Iterator[list[str]]:
+    """Yield the rows; raise ``csv.Error`` at one with more cells than there are columns."""
+    for row in rows:
+        if any(cell.strip() for cell in row[width:]):
+            raise csv.Error(
+                f"the next row has {len(row)} cells and the header {width}; put quotes around "
+                "cells that hold the delimiter"
+            )
+        yield row
 
 
 def _parquet(path: Path) -> OpenTable:
@@ -174,23 +185,11 @@ def _parquet(path: Path) -> OpenTable:
 
 @contextmanager
 def _xlsx(path: Path, sheet: str | None) -> Iterator[OpenTable]:
-    try:
-        import openpyxl
-    except ImportError as error:
-        raise not_importable(error, "openpyxl", "xlsx") from error
-    with path.open("rb") as stream:  # openpyxl itself leaves a file open that it can't read
+    with open_sheet(path, sheet) as rows:
         try:
-            book = openpyxl.load_workbook(stream, read_only=True, data_only=True)
-            names = book.sheetnames
-            if sheet is None or sheet in names:
-                chosen = book[sheet] if sheet is not None else book.worksheets[0]
-                chosen.reset_dimensions()  # a sheet's stated size may be wrong
-                rows = chosen.iter_rows(values_only=True)
-                header = next(rows, None)
+            header = next(rows, None)
         except (*_DAMAGE, IndexError) as error:
             raise LabelsError(f"{path} is no readable XLSX file ({error})") from error
-        if sheet is not None and sheet not in names:
-            raise LabelsError(f"{path.name} has no sheet '{sheet}'; it has: {', '.join(names)}")
         if not header or all(cell is None for cell in header):
             raise LabelsError(f"{path} is empty; its first row should name the columns")
         yield OpenTable(path, header, _picked(rows))

@@ -193,6 +193,12 @@ def _latencies(
         table.rows, table.columns[base["query_id"]], table.columns[base["arm"]], states, strict=True
     )
     for row, (number, query_id, arm, state) in enumerate(columns):
+        if parse_text(arm) is None:
+            problems.add("no_arm", base["arm"], number)
+            continue
+        if parse_text(query_id) is None:
+            problems.add("no_query_id", base["query_id"], number)
+            continue
         query, place = query_of.get(parse_text(query_id) or ""), place_of.get(parse_text(arm) or "")
         if query is None:
             if parse_text(query_id) not in unjudged:

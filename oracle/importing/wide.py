@@ -51,7 +51,10 @@ def wide_grid(
 
 
 def query_rows(table: SourceTable, base: Mapping[str, str], dataset: str) -> QueryRows:
-    """Return every row of the table as a query."""
+    """Return every row of the table as a query.
+
+    The dataset of a row is None where the table has such a column and its cell is empty.
+    """
 
     def column(key: str) -> list[Any] | None:
         return table.columns[base[key]] if key in base else None
@@ -63,7 +66,7 @@ def query_rows(table: SourceTable, base: Mapping[str, str], dataset: str) -> Que
     text, split = column("text"), column("split")
     datasets = np.full(len(table), dataset, dtype=object)
     if named is not None:
-        datasets = np.array([parse_text(cell) or dataset for cell in named], dtype=object)
+        datasets = np.array([parse_text(cell) for cell in named], dtype=object)
     return QueryRows(
         datasets=datasets,
         query_ids=np.array([f"row{row}" for row in table.rows], dtype=object)

@@ -23,6 +23,7 @@ from arms.corpora.problems import PROBLEM_KINDS, LineError
 from arms.errors import CorpusError, LabelsError
 from arms.progress import Progress, SilentProgress
 from arms.text_form import composed, is_visible
+from oracle.importing.cells import parse_text
 from oracle.importing.sources import ENDINGS, open_table
 from training.routes.table import SPLITS, RouteTable
 
@@ -213,7 +214,11 @@ def _read_table(path: Path, progress: Progress) -> _Found:
 def _parse_row(
     cells: Mapping[str, Any], number: int, source: str, problems: list[str]
 ) -> _Row | None:
-    wrong = []
+    wrong = [
+        f"row {number}: the column of '{key}' is empty here"
+        for key in ("query_id", "source", "split")
+        if key in cells and parse_text(cells[key]) is None
+    ]
     text = cells["query"]
     if not isinstance(text, str) or not is_visible(text):
         wrong.append(f"row {number}: the query is {'empty' if text is None else repr(text)}")
@@ -221,15 +226,15 @@ def _parse_row(
     if not routes:
         wrong.append(f"row {number}: no route")
     given = cells.get("split")
-    split = _SPLIT_NAMES.get(str(given).strip().lower()) if given is not None else "train"
-    if split is None:
+    split = _SPLIT_NAMES.get(str(given).strip().lower()) if "split" in cells else "train"
+    if split is None and given is not None:
         wrong.append(f"row {number}: split is {', '.join(SPLITS)}, got '{given}'")
     problems += wrong
     if wrong or split is None or not isinstance(text, str):
         return None
     named = cells.get("query_id")
     return _Row(
-        str(number) if named is None else str(named),
+        parse_text(named) or str(number),
         composed(text),
         source if cells.get("source") is None else composed(str(cells["source"])),
         split,

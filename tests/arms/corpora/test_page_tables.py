@@ -198,3 +198,79 @@ def test_a_folder_without_tables_is_refused(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps({"x": 1}) + "\n")
     with pytest.raises(CorpusError, match=r"lacks 'query' \(query or question\)"):
         read(tmp_path)
+
+
+def tsv_tables(folder, corpus, queries, qrels="query-id\tcorpus-id\tscore\n0\t0\t1\n1\t1\t1\n"):
+    folder.mkdir(exist_ok=True)
+    for name, content in (("corpus", corpus), ("queries", queries), ("qrels", qrels)):
+        data = content if isinstance(content, bytes) else content.encode()
+        (folder / f"{name}.tsv").write_bytes(data)
+    return folder
+
+
+CORPUS_TSV = "corpus-id\ttext\n0\tharbour\n1\tglacier\n"
+QUERIES_TSV = "query-id\tquery\n0\tharbour crane\n1\tglacier\n"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_byte_order_mark_is_no_part_of_a_column(tmp_path, end):
+    tables = [one.replace("\n", end).encode("utf-8-sig") for one in (CORPUS_TSV, QUERIES_TSV)]
+    dataset = read(tsv_tables(tmp_path / "in", *tables))
+    assert [query.text for query in dataset.queries] == ["harbour crane", "glacier"]
+
+
+@pytest.mark.parametrize(
+    ("queries", "why"),
+    [
+        ("query-id\tquery\n0\tharbour\n1\tglacier\textra\n", r"line 3: expected 2 columns .*got 3"),
+        ("query-id\tquery\n0\n1\tglacier\n", r"line 2: expected 2 columns .*got 1"),
+        ("0\tharbour crane\n1\tglacier\n", r"queries.tsv: lacks 'query_id' \(query-id or _id"),
+        ("query-id\tquery\n\tharbour\n1\tglacier\n", r"queries.tsv: row 2: no query_id"),
+        ("query-id\tquery\tquery\n0\ta\tb\n", "has two columns 'query'"),
+        (b"query-id\tquery\n0\tcaf\xe9\n1\tglacier\n", "line 2: byte 6 of the line, 0xe9"),
+    ],
+)
+def test_odd_lines_of_a_table_are_named(tmp_path, queries, why):
+    with pytest.raises(CorpusError, match=why):
+        read(tsv_tables(tmp_path / "in", CORPUS_TSV, queries))
+
+
+def test_odd_lines_are_left_out_when_lenient(tmp_path):
+    queries = "query-id\tquery\n0\tharbour crane\n1\tglacier\textra\n"
+    dataset = read(tsv_tables(tmp_path / "in", CORPUS_TSV, queries), strict=False)
+    assert [query.query_id for query in dataset.queries] == ["0"]
+    assert dataset.dropped == {"malformed_row": 1, "judgement_of_absent_query": 1}
+
+
+def test_long_cells_and_odd_digits(tmp_path):
+    long = "harbour " * 40_000
+    folder = tsv_tables(
+        tmp_path / "in",
+        f"corpus-id\ttext\tpdf\tpage\n0\t{long}\ta.pdf\t1\n1\tglacier\ta.pdf\t²\n",
+        QUERIES_TSV,
+    )
+    write_pdf(folder / "a.pdf", words("one"))
+    with pytest.raises(CorpusError, match="page should be an integer, got '²'"):
+        read(folder)
+    dataset = read(folder, strict=False)
+    assert len(next(iter(dataset.corpus)).text) == len(long.rstrip("\n"))
+
+
+def test_an_empty_grade_is_no_grade(tmp_path):
+    qrels = "query-id\tcorpus-id\tscore\n0\t0\t\n1\t1\t1\n"
+    with pytest.raises(CorpusError, match=r"bad_grade \(1\)"):
+        read(tsv_tables(tmp_path / "in", CORPUS_TSV, QUERIES_TSV, qrels))
+
+
+def test_rows_of_one_query_are_one_query_with_several_pages(tmp_path, caplog):
+    rows = [
+        {"query": "Who pays?", "image": {"bytes": png("red")}, "image_filename": "r.png"},
+        {"query": "who  pays?", "image": {"bytes": png("blue")}, "image_filename": "b.png"},
+        {"query": "How much?", "image": {"bytes": png("blue")}, "image_filename": "b.png"},
+    ]
+    write_parquet(tmp_path / "in" / "test.parquet", rows)
+    dataset = read(tmp_path / "in")
+    assert [query.text for query in dataset.queries] == ["Who pays?", "How much?"]
+    first, second = (dataset.qrels[query.query_id] for query in dataset.queries)
+    assert first == {"r.png": 1, "b.png": 1} and second == {"b.png": 1}
+    assert "rows_of_one_query (1)" in caplog.text
