@@ -11,6 +11,7 @@ import re
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,10 @@ from arms.errors import LabelsError
 from arms.extras import not_importable
 from arms.text_form import composed
 
-DAMAGE = (zipfile.BadZipFile, EOFError, KeyError, OSError, SyntaxError, TypeError, ValueError)
+DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
+    *(EOFError, KeyError, OSError, SyntaxError, TypeError, ValueError),
+)
 """What openpyxl and zipfile raise on damaged files; errors of XML are a SyntaxError."""
 
 _SPREADSHEET = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
