@@ -309,10 +309,10 @@ def test_weights_cut_short_are_refused(tiny_bert, tmp_path, content):
     policy = EncoderPolicy("router", ARMS, random_heads([0.1]), str(tiny_bert))
     folder = saved(policy, tmp_path / "policy")
     (folder / "lam-0.1" / "head.safetensors").write_bytes(content)
-    with pytest.raises(RouterError, match="absent or damaged"):
+    with pytest.raises(RouterError, match="is damaged"):
         load_policy(folder)
     (folder / "lam-0.1" / "head.safetensors").unlink()
-    with pytest.raises(RouterError, match="absent or damaged"):
+    with pytest.raises(RouterError, match="is damaged"):
         load_policy(folder)
 
 
@@ -335,7 +335,7 @@ def test_policy_json_of_another_kind(tmp_path, change, message):
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "\xff"])
 def test_policy_json_damaged(tmp_path, text):
     (tmp_path / "policy.json").write_bytes(text.encode("latin-1"))
-    with pytest.raises(RouterError, match="absent or damaged"):
+    with pytest.raises(RouterError, match="is damaged"):
         load_policy(tmp_path)
-    with pytest.raises(RouterError, match="absent or damaged"):
+    with pytest.raises(RouterError, match="is damaged"):
         load_policy(tmp_path / "nowhere")

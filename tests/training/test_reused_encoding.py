@@ -171,6 +171,7 @@ def trained(tmp_path_factory, encoder, tiny_bert):
         policies=("router_conditioned", "tfidf"),
         frozen=FrozenSettings(epochs=20),
         router="router_conditioned",
+        gate={"enabled": False},
     )
     train_routers(labels, None, root / "router", settings)
     return labels, root / "router", settings

@@ -248,7 +248,8 @@ def test_finished_heads_are_reused_until_something_changes(tiny_bert, tmp_path, 
     write_labels(labels, count=60, seed=3)
     train_routers(labels, None, tmp_path / "router", small(tiny_bert))
     assert len(fitted) == 7
-    assert {path.name for path in tmp_path.iterdir()} == {"labels", "router", "router.work"}
+    written = {path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock")}
+    assert written == {"labels", "router", "router.work"}
 
 
 def test_lora_routers_at_every_lam(tiny_qwen3, tmp_path):
@@ -319,7 +320,7 @@ def test_few_validation_queries_compare_merged_sets_poorly(queries, said):
 def test_labels_that_are_not_there(tmp_path):
     with pytest.raises(LabelsError, match=r"holds no manifest\.json"):
         train_routers(tmp_path / "nowhere", None, tmp_path / "router", TrainingSettings())
-    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "router").exists()
 
 
 def test_progress_counts_every_fit(tiny_bert, tmp_path):
