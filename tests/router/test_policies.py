@@ -312,7 +312,7 @@ def test_weights_cut_short_are_refused(tiny_bert, tmp_path, content):
     with pytest.raises(RouterError, match="is damaged"):
         load_policy(folder)
     (folder / "lam-0.1" / "head.safetensors").unlink()
-    with pytest.raises(RouterError, match="is damaged"):
+    with pytest.raises(RouterError, match="is absent"):
         load_policy(folder)
 
 
@@ -337,5 +337,5 @@ def test_policy_json_damaged(tmp_path, text):
     (tmp_path / "policy.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(RouterError, match="is damaged"):
         load_policy(tmp_path)
-    with pytest.raises(RouterError, match="is damaged"):
+    with pytest.raises(RouterError, match="is absent"):
         load_policy(tmp_path / "nowhere")
