@@ -764,11 +764,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def refuse_unreadable(words: list[str]) -> None:
-    """End the command where an argument isn't UTF-8: such a name can't stand in what we write."""
+    """End the command where an argument isn't UTF-8: such a name can't stand in what we write.
+
+    A query is for the router to refuse.
+    """
     from arms.read_errors import is_utf8, shown
 
     for word in words:
-        if not is_utf8(word):
+        if not is_utf8(word) and (words[0] != "select" or Path(word).exists()):
             typer.echo(
                 f"l2r: the argument '{shown(word)}' is not UTF-8 text; rename the file, or write "
                 "the query in UTF-8",

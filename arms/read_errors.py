@@ -19,12 +19,12 @@ def why_absent(path: Path, wanted: str = "file") -> str:
     except FileNotFoundError:
         alike = misnamed(path)
         if alike is not None:
-            return f"{path} doesn't exist; {alike}"
-        return f"{path} doesn't exist"
+            return f"{path} is not a {wanted}: {alike}"
+        return f"{path} is not a {wanted}: nothing of that name is there"
     except OSError as error:
         return f"{path} can't be reached: {place_cause(error)}"
     if path.is_dir():
-        return f"{path} is a folder, not a file"
+        return f"{path} is not a file: it is a folder"
     return f"{path} is not a {wanted}"
 
 

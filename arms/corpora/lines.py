@@ -11,7 +11,7 @@ from typing import IO
 
 from arms.corpora.problems import LineError
 from arms.errors import CorpusError
-from arms.read_errors import damage
+from arms.write_errors import place_cause
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -37,7 +37,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             f"{path} is damaged: expected a whole gzip file, got '{error}'; fetch it again"
         ) from error
     except OSError as error:
-        raise CorpusError(f"{damage(path, error)}") from error
+        raise CorpusError(f"{path} can't be read: {place_cause(error)}") from error
 
 
 def decode(line: bytes) -> str:

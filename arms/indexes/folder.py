@@ -176,7 +176,8 @@ def open_folder(source: Source, index_root: Path) -> Path:
     damages = _damages(folder, record)
     if damages:
         raise ArmIndexError(
-            f"the index {folder} is damaged ({'; '.join(damages)}); run l2r index to rebuild it"
+            f"the index {folder} can't be read ({'; '.join(damages)}); delete the folder and run "
+            "l2r index"
         )
     return folder
 

@@ -196,7 +196,7 @@ def test_a_run_its_report_and_a_bare_folder_are_found(run, tmp_path):
     with pytest.raises(SettingsError, match="changed since: rerun l2r report"):
         open_side(folder / "report")
     record.write_text("{")
-    with pytest.raises(SettingsError, match="can't be read"):
+    with pytest.raises(SettingsError, match=r"report\.json is damaged"):
         open_side(folder / "report")
     for wrong, told in ((tmp_path / "absent", "is no folder"), (tmp_path, "expected a run's")):
         with pytest.raises(SettingsError, match=told):

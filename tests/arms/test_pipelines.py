@@ -308,7 +308,7 @@ def test_a_run_that_changed_is_refused(run, tmp_path):
     [
         ({"latency_ms": 3.0}, "give either latency_ms or latencies_path"),
         ({"latencies_path": None}, "give either latency_ms or latencies_path"),
-        ({"path": "/absent"}, "no such file: path /absent"),
+        ({"path": "/absent"}, "path: /absent is not a file"),
         ({"latency_ms": -1.0, "latencies_path": None}, "latency_ms"),
     ],
 )
