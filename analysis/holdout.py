@@ -22,7 +22,7 @@ from analysis.settings import ReportSettings
 from arms.errors import RouterError
 from arms.read_errors import damage
 from oracle.labels import read_labels
-from router.policy_names import BEST_STATIC, RANDOM_SAME_MIX, ROUTER
+from router.policy_names import BEST_STATIC, RANDOM_SAME_MIX, ROUTER, STRONGEST_SIMPLE
 
 ALL = "all datasets"
 GUARDED = "router_guarded"

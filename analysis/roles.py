@@ -10,6 +10,7 @@ from router.policy_names import (
     BEST_STATIC_PER_DATASET,
     RANDOM_SAME_MIX,
     STATIC_PREFIX,
+    STRONGEST_SIMPLE,
     static_name,
 )
 
