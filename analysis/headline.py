@@ -12,7 +12,7 @@ from analysis.comparison import Comparison
 from analysis.content import ArmAnswer
 from analysis.outcomes import Outcome
 from analysis.results import Results
-from analysis.roles import STRONGEST_SIMPLE, role_of, title_of
+from analysis.roles import role_of, title_of
 from analysis.split_text import split_sentences
 from analysis.table import Kind, write_number
 from router.policy_names import BEST_STATIC, STRONGEST_SIMPLE
