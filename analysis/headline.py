@@ -12,10 +12,10 @@ from analysis.comparison import Comparison
 from analysis.content import ArmAnswer
 from analysis.outcomes import Outcome
 from analysis.results import Results
-from analysis.roles import STRONGEST_SIMPLE, role_of, title_of
+from analysis.roles import role_of, title_of
 from analysis.split_text import split_sentences
 from analysis.table import Kind, write_number
-from router.policy_names import BEST_STATIC
+from router.policy_names import BEST_STATIC, STRONGEST_SIMPLE
 
 FEW_QUERIES = 30
 """Test queries below which a report says that they are too few: resampling so few queries gives

@@ -17,12 +17,12 @@ from analysis.decision_codes import read_decision_batches
 from analysis.evaluation import Evaluation, evaluate_queries
 from analysis.oracle_policy import oracle_outcomes
 from analysis.outcomes import LATENCY, Outcome
-from analysis.roles import STRONGEST_SIMPLE, in_report_order, role_of
+from analysis.roles import in_report_order, role_of
 from analysis.settings import ReportSettings
 from arms.errors import RouterError
 from arms.read_errors import damage
 from oracle.labels import read_labels
-from router.policy_names import BEST_STATIC, RANDOM_SAME_MIX, ROUTER
+from router.policy_names import BEST_STATIC, RANDOM_SAME_MIX, ROUTER, STRONGEST_SIMPLE
 
 ALL = "all datasets"
 GUARDED = "router_guarded"

@@ -10,14 +10,13 @@ from router.policy_names import (
     BEST_STATIC_PER_DATASET,
     RANDOM_SAME_MIX,
     STATIC_PREFIX,
+    STRONGEST_SIMPLE,
     static_name,
 )
 
 Role = Literal["static", "baseline", "routed", "oracle"]
 
 BEST_STATIC_ON_TEST = "best_static_on_test"
-STRONGEST_SIMPLE = "strongest_simple"
-"""The best on validation, at each λ, of the arms alone and of their fusions by ranks and scores."""
 ORACLE_ROUTER_ARMS = "oracle(A)"
 ORACLE_PIPELINES = "oracle(P)"
 IDEAL_ORDER = "ideal order of "

@@ -26,8 +26,8 @@ from analysis.headroom import (
 )
 from analysis.mean_table import MeanTable
 from analysis.outcomes import REWARD, Outcome
-from analysis.roles import STRONGEST_SIMPLE
 from oracle.labels import Labels
+from router.policy_names import STRONGEST_SIMPLE
 
 DOCUMENT = "document"
 COLLECTION = "collection"

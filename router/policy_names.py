@@ -10,6 +10,8 @@ PER_LAM_LORA = "router_lora"
 """The paper's, with the encoder adapted; beside heads over the frozen one."""
 BEST_STATIC = "best_static"
 BEST_STATIC_PER_DATASET = "best_static_per_dataset"
+STRONGEST_SIMPLE = "strongest_simple"
+"""The best on validation, at each λ, of the arms alone and of their fusions by ranks and scores."""
 RANDOM_SAME_MIX = "random_same_mix"
 STATIC_PREFIX = "static:"
 

@@ -20,6 +20,7 @@ from arms.records import Architecture, Ranking
 from router.arm_sets import ArmSet
 from router.list_fusion import DocumentPrior, ListFusion
 from router.policies.list_fusion import ListFusionPolicy
+from router.policy_names import STRONGEST_SIMPLE
 from training.arm_sets import check_sets, lacking, measured, nested_sets
 from training.fitting import Rows, Workshop
 from training.fusion_fit import Examples, Found, count_relevant, fit_fusion, found_by, prior_column
@@ -33,7 +34,6 @@ _FOUND: WeakKeyDictionary[RecordedRuns, dict[tuple[tuple[str, ...], int], Found]
     WeakKeyDictionary()
 )
 Simple = Literal["reciprocal_ranks", "tuned_fusion", "tuned_fusion_prior"]
-STRONGEST_SIMPLE = "strongest_simple"
 _PARTS: tuple[Simple, ...] = ("reciprocal_ranks", "tuned_fusion")
 
 
