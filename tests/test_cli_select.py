@@ -58,7 +58,7 @@ def test_an_index_elsewhere_can_be_named(run, capsys, tmp_path):
         assert "lisbon-bridge" in printed
         code, _, told = select(capsys, *asked, "--index", tmp_path / "absent")
         assert code == 1
-        assert "absent" in told and "exist" in told
+        assert "absent" in told
     finally:
         (tmp_path / "router").rename(run / "router")
 

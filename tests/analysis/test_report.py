@@ -18,7 +18,7 @@ from analysis.report import write_report
 from analysis.results import compute_results
 from analysis.sections import Provenance, report_content
 from analysis.settings import ReportSettings
-from arms.errors import LabelsError, RouterError, SettingsError
+from arms.errors import LabelsError, RouterError, SettingsError, WriteError
 from oracle.labels import read_labels
 from router.decisions import read_decisions
 from tests.analysis.conftest import SETTINGS
@@ -174,7 +174,7 @@ def test_a_failure_leaves_the_old_report(suite, report, monkeypatch):
     monkeypatch.setattr("analysis.report.write_page", fail)
     monkeypatch.setattr("analysis.report.write_figures", lambda *_: {})
     monkeypatch.setattr("analysis.report.report_content", lambda *_: _Empty())
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(WriteError, match="can't be written"):
         write_report(*suite, report.folder, SETTINGS)
     assert sorted(path.name for path in report.folder.iterdir()) == before
 

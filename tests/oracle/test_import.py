@@ -327,7 +327,7 @@ def test_a_file_that_is_no_table_is_refused(tmp_path, name, content, told):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(LabelsError, match=told):
         import_wide(tmp_path / name, tmp_path / "labels", STRICT)
-    with pytest.raises(LabelsError, match="exist; give a table"):
+    with pytest.raises(LabelsError, match="is not a file"):
         import_wide(tmp_path / "absent.csv", tmp_path / "labels", STRICT)
 
 

@@ -146,7 +146,7 @@ def test_every_problem_of_a_log_is_told_at_once(tmp_path):
         ("log.csv", "", "is empty; its first row should name the columns"),
         ("log.json", "{}", "tables end in .csv, .tsv, .xlsx, .parquet"),
         ("log.parquet", "no parquet", "is no readable parquet file"),
-        (None, None, "exist; give a table"),
+        (None, None, "is not a file"),
     ],
 )
 def test_logs_that_cannot_be_used(tmp_path, name, text, told):
