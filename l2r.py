@@ -5,6 +5,7 @@ A stage's code is imported when its command is called, so that ``l2r --help`` an
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from contextlib import suppress
@@ -541,6 +542,10 @@ def select(
     policy: Annotated[
         str | None, typer.Option(help="which of the router's policies; default: its default")
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(help="with --k: a document not to return, e.g. the query's own; repeated"),
+    ] = None,
 ) -> None:
     """Choose the arm for one query, and say what to expect of it.
 
@@ -568,7 +573,7 @@ def select(
         "max_quality_loss": max_quality_loss,
     }
     if k:
-        found = router.search(query, k=k, dataset=dataset, **wish)
+        found = router.search(query, k=k, dataset=dataset, without=without or (), **wish)
         choice = found.choice
     else:
         choice = router.select(query, dataset=dataset, **wish)
@@ -705,8 +710,18 @@ app.add_typer(import_app, name="import")
 app.add_typer(routes_app, name="routes")
 
 
+_SEVERAL_LAMS = ("train", "ablate", "holdout")
+_CLOSED_PIPE = 141
+"""Exit status of a command whose reader went away: 128 + SIGPIPE, as shells report it."""
+
+
 def spread_lam(arguments: list[str]) -> list[str]:
-    """Rewrite ``--lam 0 0.1 0.3`` as ``--lam 0 --lam 0.1 --lam 0.3``."""
+    """Rewrite ``--lam 0 0.1 0.3`` as ``--lam 0 --lam 0.1 --lam 0.3``.
+
+    Only of commands that take several: elsewhere a number behind λ is a query.
+    """
+    if not arguments or arguments[0] not in _SEVERAL_LAMS:
+        return list(arguments)
 
     def is_number(text: str) -> bool:
         try:
@@ -743,8 +758,11 @@ def main(arguments: list[str] | None = None) -> None:
         with watched(" ".join(["l2r", *words[:1]])):
             _run(words)
     except BrokenPipeError:
-        sys.exit(0)
+        sys.exit(_CLOSED_PIPE)
     except SystemExit as stop:
+        cause = stop.__context__  # click exits with 1 where its output can't be written
+        if isinstance(cause, OSError) and cause.errno == errno.EPIPE:
+            sys.exit(_CLOSED_PIPE)
         # Lightning turns SIGTERM into an exit without a status, which would look like success.
         if type(stop).__name__ == "SIGTERMException":
             typer.echo("stopped; run the same command again to continue", err=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -109,3 +109,15 @@ class Ranking:
                 f"a ranking needs one score per document, got {len(self.doc_ids)} documents "
                 f"and {len(self.scores)} scores"
             )
+
+
+def without(ranking: Ranking, doc_ids: Collection[str], k: int) -> Ranking:
+    """Return the first ``k`` documents of ``ranking`` that aren't among ``doc_ids``."""
+    if not doc_ids:
+        return Ranking(ranking.doc_ids[:k], ranking.scores[:k])
+    kept = [
+        (doc_id, score)
+        for doc_id, score in zip(ranking.doc_ids, ranking.scores, strict=True)
+        if doc_id not in doc_ids
+    ][:k]
+    return Ranking(tuple(doc_id for doc_id, _ in kept), tuple(score for _, score in kept))

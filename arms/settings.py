@@ -129,6 +129,11 @@ class DatasetSettings(Settings):
         "package.module:attribute of a layout model",
     )
 
+    exclude_query_id: bool | Literal["auto"] = Field(
+        default="auto",
+        description="leave the document whose id is the query's out of its ranking, unless it is "
+        "judged relevant; auto: where most such documents have their query's text (ArguAna)",
+    )
     captions: CaptionSettings | None = Field(
         default=None, description="append captions of figures to the text; default: none"
     )

@@ -298,5 +298,6 @@ def _dataset_entry(job: OracleJob, found: Collected, units: Sequence[Unit]) -> d
         "n_documents": len(found.dataset.corpus),
         "n_queries": len(found.query_ids),
         "dropped": dict(found.dataset.dropped),
+        "without_own_document": len(found.dataset.without_own),
         "arms": arms,
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from arms.arm import Arm
 from arms.errors import ArmError
-from arms.records import Ranking, Status
+from arms.records import Ranking, Status, without
 from oracle.deadline import DeadlinePassed, deadline
 
 _LONGEST_MESSAGE = 2000
@@ -36,17 +36,33 @@ def timeout_message(limit_s: float | None) -> str:
 
 
 def rank_queries(
-    arm: Arm, texts: Sequence[str], k: int, batch_size: int, limit_s: float | None
+    arm: Arm,
+    texts: Sequence[str],
+    k: int,
+    batch_size: int,
+    limit_s: float | None,
+    left_out: Sequence[str | None] | None = None,
 ) -> list[Outcome]:
     """Return one outcome per text, in order, ranking ``batch_size`` of them per call.
 
     A batch that fails, or takes longer than ``limit_s`` per query, is tried query by query, so
-    that one poisoned query costs itself alone.
+    that one poisoned query costs itself alone. ``left_out`` names a document for each text that
+    its ranking goes without; such a text is ranked one deeper.
     """
     outcomes: list[Outcome] = []
+    unwanted = left_out or [None] * len(texts)
+    depth = k + any(one is not None for one in unwanted)
     for start in range(0, len(texts), batch_size):
-        outcomes += _rank_batch(arm, texts[start : start + batch_size], k, limit_s)
-    return outcomes
+        outcomes += _rank_batch(arm, texts[start : start + batch_size], depth, limit_s)
+    return [_without(one, doc_id, k) for one, doc_id in zip(outcomes, unwanted, strict=True)]
+
+
+def _without(outcome: Outcome, doc_id: str | None, k: int) -> Outcome:
+    """Return the outcome cut to ``k`` documents, without one of them; failures stay as they are."""
+    if outcome.status != "ok":
+        return outcome
+    kept = without(outcome.ranking, () if doc_id is None else (doc_id,), k)
+    return Outcome("ok" if kept.doc_ids else "empty", kept)
 
 
 def _rank_batch(arm: Arm, texts: Sequence[str], k: int, limit_s: float | None) -> list[Outcome]:

@@ -154,6 +154,7 @@ def job_digest(job: OracleJob) -> str:
                 dataset.name: {
                     "corpus": dataset.corpus.fingerprint,
                     "queries": [_query_source(query) for query in dataset.queries],
+                    "without_own": sorted(dataset.without_own),
                     "qrels": {key: dict(grades) for key, grades in dataset.qrels.items()},
                 }
                 for dataset in job.datasets
@@ -179,9 +180,17 @@ def _shards(positions: Sequence[int], size: int) -> list[tuple[int, ...]]:
     return [tuple(positions[start : start + size]) for start in range(0, len(positions), size)]
 
 
-def _queries(dataset: Dataset, positions: Sequence[int]) -> list[tuple[str, str]]:
+def own_document(dataset: Dataset, query: Query) -> str | None:
+    """Return the id of the document that is left out of the query's ranking; None: none is."""
+    return query.query_id if query.query_id in dataset.without_own else None
+
+
+def _queries(dataset: Dataset, positions: Sequence[int]) -> list[tuple[str, ...]]:
     picked: list[Query] = [dataset.queries[position] for position in positions]
-    return [(query.query_id, query.text) for query in picked]
+    return [
+        (query.query_id, query.text, *(["without its own"] if own_document(dataset, query) else []))
+        for query in picked
+    ]
 
 
 def _rank_units(job: OracleJob, dataset: Dataset) -> list[Unit]:

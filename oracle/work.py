@@ -14,7 +14,7 @@ from arms.encoders.query_states import QueryStates, sharing
 from oracle.hardware import fixed_threads, hardware, resolve_threads
 from oracle.latency import STAGES, Timing, time_queries, warm_up
 from oracle.outcome import Outcome, rank_queries
-from oracle.plan import OracleJob, Unit
+from oracle.plan import OracleJob, Unit, own_document
 from oracle.tables import (
     LATENCY_UNIT_SCHEMA,
     MEMORY_BYTES,
@@ -96,6 +96,7 @@ def _run_rank(unit: Unit, job: OracleJob, opened: OpenArms, path: Path, advance:
             settings.k,
             settings.batch_size,
             settings.latency.timeout_s,
+            [own_document(job.dataset(unit.dataset), query) for query in queries],
         )
     write_table(path, _rank_table([one.query_id for one in queries], outcomes), RANK_UNIT_SCHEMA)
     advance(len(queries))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from arms.errors import QueryError, RouterError
 from arms.home import name_the_user
 from arms.read_errors import why_absent
 from arms.records import Ranking
+from arms.records import without as leave_out
 from arms.reward import BoolArray, FloatArray, normalised_latency, reward
 from router.artifact import RouterRecord, policy_folder, read_router
 from router.calibration import CalibratedPoint
@@ -175,6 +176,7 @@ class Router:
         policy: str | None = None,
         max_latency_ms: float | None = None,
         max_quality_loss: float | None = None,
+        without: Collection[str] = (),
     ) -> SearchResult:
         """Choose an arm, then run it over one dataset's index.
 
@@ -193,6 +195,8 @@ class Router:
             policy: see above.
             max_latency_ms: see above.
             max_quality_loss: see above.
+            without: ids of documents that aren't returned: the query's own, say, where a document
+                is the query.
 
         Raises:
             RouterError: no index is at hand, it lacks an arm that may be chosen, or the dataset has
@@ -204,10 +208,13 @@ class Router:
         opened = self._opened()
         wish = Wish(lam, max_latency_ms, max_quality_loss)
         dataset, allowed = self._had(dataset, self._allowed(arms, wish))
-        choices, probed, own = self._choose([query], wish, allowed, policy, dataset, int(k))
+        left_out = frozenset([without] if isinstance(without, str) else without)
+        depth = int(k) + len(left_out)
+        choices, probed, own = self._choose([query], wish, allowed, policy, dataset, depth)
         opened.open_all(dataset, choices[0].plan.arms)
         begin = time.perf_counter_ns()
-        ranking = answer(choices[0].plan, query, int(k), opened, dataset, probed, own[0])
+        found = answer(choices[0].plan, query, depth, opened, dataset, probed, own[0])
+        ranking = leave_out(found, left_out, int(k))
         elapsed_ms = (time.perf_counter_ns() - begin) / 1e6
         return SearchResult(
             choices[0],

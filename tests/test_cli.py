@@ -97,6 +97,9 @@ def test_lam_takes_several_values():
     assert l2r.spread_lam(["select", "r", "q 2019", "--lam", "0.1"]) == [
         "select", "r", "q 2019", "--lam", "0.1",
     ]  # fmt: skip
+    for query in ("2019", "1e5", "nan"):  # a query may look like a number
+        words = ["select", "r", "--lam", "0.1", query]
+        assert l2r.spread_lam(words) == words
     assert l2r.spread_lam(["train", "--lam", "0", "0.5", "a.yaml"]) == [
         "train", "--lam", "0", "--lam", "0.5", "a.yaml",
     ]  # fmt: skip

@@ -62,3 +62,6 @@ class Dataset:
     qrels: Qrels
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Problem kind → how many items lenient reading left out."""
+    without_own: frozenset[str] = frozenset()
+    """Ids of queries that stand among the documents under the same id: as answers to themselves
+    those documents are left out."""

@@ -6,6 +6,7 @@ import logging
 
 from arms.corpora.beir import BeirCorpus
 from arms.corpora.corpus import Corpus, Dataset
+from arms.corpora.own_documents import without_own
 from arms.corpora.problems import Problems
 from arms.corpora.sources import locate
 from arms.corpora.validate import check_corpus, check_folder, refuse
@@ -40,7 +41,14 @@ def read_dataset(settings: DatasetSettings, progress: Progress | None = None) ->
     beir = BeirCorpus(folder.corpus, name, settings.language, checked.excluded_lines, source.pages)
     corpus, failed = _captioned(beir, settings, progress)
     dropped = {**checked.problems.of("error"), **failed}
-    return Dataset(name, corpus, checked.queries, checked.qrels, dropped)
+    own = without_own(settings.exclude_query_id, beir, checked.queries, checked.own_documents)
+    if own:
+        _log.warning(
+            "dataset '%s': the document whose id is the query's is left out of the rankings of %d "
+            "of %d queries (exclude_query_id: false keeps it)",
+            *(name, len(own), len(checked.queries)),
+        )
+    return Dataset(name, corpus, checked.queries, checked.qrels, dropped, own)
 
 
 def read_corpus(settings: DatasetSettings, progress: Progress | None = None) -> Corpus:

@@ -44,6 +44,8 @@ class CheckedFolder:
     """In file order; each has at least one relevant document that is there."""
     qrels: Qrels
     """Of these queries, in their order; only documents that are there."""
+    own_documents: frozenset[str]
+    """Ids of queries that a document has too, and that isn't judged relevant to its query."""
     problems: Problems
 
 
@@ -87,7 +89,12 @@ def check_folder(
     if not judged:
         problems.add("no_query", "")
     qrels = {query.query_id: grades[query.query_id] for query in judged}
-    return CheckedFolder(frozenset(corpus.excluded_lines), tuple(judged), qrels, problems)
+    own = frozenset(
+        query_id
+        for query_id, of_query in qrels.items()
+        if query_id in corpus.doc_ids and of_query.get(query_id, 0) == 0
+    )
+    return CheckedFolder(frozenset(corpus.excluded_lines), tuple(judged), qrels, own, problems)
 
 
 def check_corpus(path: Path, problems: Problems, pages: PageMaker | None = None) -> CheckedCorpus:
