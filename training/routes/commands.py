@@ -25,6 +25,13 @@ routes_app = typer.Typer(
 SPLITS = ("train", "val", "test")
 _MOST_SOURCES = 10
 """Shown as columns; where there are more, they stand in the files alone."""
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        help="between the routes of a table's cell; none: a cell holds one route; default: any of "
+        "',', '|' and '+', where every part also stands alone"
+    ),
+]
 LabelsPath = Annotated[Path, typer.Argument(help="folder or table of routing labels")]
 
 
@@ -40,6 +47,7 @@ def train(
     policies: Annotated[
         str | None, typer.Option(help="with commas between; default: all of them")
     ] = None,
+    separator: Separator = None,
 ) -> None:
     """Train every policy on the labels' train split and score it on the test split.
 
@@ -58,7 +66,7 @@ def train(
 
     settings = _settings(config, seed, policies)
     _check_out(out, labels)
-    table = read_routes(labels, _progress())
+    table = read_routes(labels, _progress(), _checked(separator))
     trained = train_routes(table, out, settings, _progress())
     prepared = trained.prepared
     counts = {split: len(prepared.table.of_split(split)) for split in ("train", "val")}
@@ -90,6 +98,7 @@ def score(
     policies: Annotated[
         str | None, typer.Option(help="with commas between; default: all of the router's")
     ] = None,
+    separator: Separator = None,
 ) -> None:
     """Score a trained router on one split of routing labels.
 
@@ -106,7 +115,7 @@ def score(
     from training.routes.reading import read_routes
     from training.routes.train import score_routes
 
-    table = read_routes(labels, _progress())
+    table = read_routes(labels, _progress(), _checked(separator))
     scores, file = score_routes(router_folder, table, out, split, _names(policies), _progress())
     _show(scores)
     typer.echo(f"scores: {file}")
@@ -137,6 +146,17 @@ def _settings(config: Path | None, seed: int | None, policies: str | None) -> Ro
     except ValidationError as error:
         lines = problem_lines(error)
         raise SettingsError("\n".join(["the settings have problems:", *lines])) from error
+
+
+def _checked(separator: str | None) -> str | None:
+    from arms.errors import SettingsError
+
+    if separator is not None and not separator.strip():
+        raise SettingsError(
+            "--separator is what stands between routes, such as '+', or none for one route a cell; "
+            f"got {separator!r}"
+        )
+    return separator
 
 
 def _names(policies: str | None) -> list[str] | None:

@@ -3,14 +3,17 @@
 Folder: ``queries.jsonl`` as in BEIR (``_id``, ``text``, ``metadata`` with perhaps ``source``) and
 ``routes/train.tsv``, ``routes/test.tsv``, perhaps ``routes/val.tsv`` or ``dev.tsv``: a query id and
 a route on each line, tab between, below a header; a query with several routes has several lines.
-Table: CSV, TSV, parquet or XLSX with the columns ``query`` and ``routes`` (a list, or names with
-``,``, ``|`` or ``+`` between), perhaps ``query_id``, ``source`` and ``split``.
+Table: CSV, TSV, parquet or XLSX with the columns ``query`` and ``routes``, perhaps ``query_id``,
+``source`` and ``split``. The routes of a cell are a list (of parquet, or JSON), or names with one
+of ``,``, ``|`` and ``+`` between. Where one of these may belong to a route's name, the separator is
+given (``none``: one route a cell); without one, a cell is refused whose parts never stand alone.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +27,7 @@ from arms.errors import CorpusError, LabelsError
 from arms.progress import Progress, SilentProgress
 from arms.text_form import composed, is_visible
 from oracle.importing.cells import parse_text
-from oracle.importing.sources import ENDINGS, open_table
+from oracle.importing.sources import ENDINGS, SourceTable, open_table
 from training.routes.table import SPLITS, RouteTable
 
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -36,7 +39,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }
 """What is read of a table → the headers it may stand under, case folded."""
 _SPLIT_NAMES = {"train": "train", "val": "val", "dev": "val", "validation": "val", "test": "test"}
-_BETWEEN = re.compile(r"[,|+]")
+BETWEEN = (",", "|", "+")
+"""What may stand between the routes of a cell, unless a separator is given."""
+ONE_ROUTE = "none"
+"""In place of a separator: a cell holds one route, whatever its name."""
 _SHOWN, _NAMED = 20, 5
 """Problems, and ids of one problem, that a message tells."""
 
@@ -58,15 +64,23 @@ class _Found:
     problems: list[str] = field(default_factory=list)
 
 
-def read_routes(path: Path, progress: Progress | None = None) -> RouteTable:
+def read_routes(
+    path: Path, progress: Progress | None = None, separator: str | None = None
+) -> RouteTable:
     """Read the labels at ``path``.
+
+    Args:
+        path: a folder or a table.
+        progress: where a bar is drawn.
+        separator: what stands between the routes of a table's cell; ``none``: they hold one each;
+            default: any of ``BETWEEN``.
 
     Raises:
         LabelsError: with every problem of the labels, each by its file and line or row.
         MissingExtraError: an XLSX file, and openpyxl isn't installed.
     """
     bars = progress or SilentProgress()
-    found = _read_folder(path) if path.is_dir() else _read_table(path, bars)
+    found = _read_folder(path) if path.is_dir() else _read_table(path, bars, separator)
     repeated = _repeated(row.query_id for row in found.rows)
     if repeated:
         first = ", ".join(f"'{one}'" for one in repeated[:_NAMED])
@@ -180,7 +194,7 @@ def _read_split(
     ]
 
 
-def _read_table(path: Path, progress: Progress) -> _Found:
+def _read_table(path: Path, progress: Progress, separator: str | None) -> _Found:
     found = _Found()
     if path.suffix.lower() not in ENDINGS:
         raise LabelsError(
@@ -203,16 +217,23 @@ def _read_table(path: Path, progress: Progress) -> _Found:
         if found.problems:
             return found
         table = opened.read(list(columns.values()), progress)
+    parsed_cells = [_routes_in(cell, separator) for cell in table.columns[columns["routes"]]]
+    if separator is None:
+        found.problems += _never_alone(table, columns["routes"], parsed_cells)
     for place, row in enumerate(table.rows):
         cells = {key: table.columns[name][place] for key, name in columns.items()}
-        parsed = _parse_row(cells, row, path.stem, found.problems)
+        parsed = _parse_row(cells, parsed_cells[place], row, path.stem, found.problems)
         if parsed is not None:
             found.rows.append(parsed)
     return found
 
 
 def _parse_row(
-    cells: Mapping[str, Any], number: int, source: str, problems: list[str]
+    cells: Mapping[str, Any],
+    routes: frozenset[str],
+    number: int,
+    source: str,
+    problems: list[str],
 ) -> _Row | None:
     wrong = [
         f"row {number}: the column of '{key}' is empty here"
@@ -222,7 +243,6 @@ def _parse_row(
     text = cells["query"]
     if not isinstance(text, str) or not is_visible(text):
         wrong.append(f"row {number}: the query is {'empty' if text is None else repr(text)}")
-    routes = _routes_in(cells["routes"])
     if not routes:
         wrong.append(f"row {number}: no route")
     given = cells.get("split")
@@ -242,14 +262,56 @@ def _parse_row(
     )
 
 
-def _routes_in(cell: Any) -> frozenset[str]:
-    parts: Iterable[Any] = [] if cell is None else cell
+def _routes_in(cell: Any, separator: str | None) -> frozenset[str]:
+    """Return the routes that a cell names."""
+    parts: Iterable[Any]
     if isinstance(cell, str):
-        parts = _BETWEEN.split(cell.strip().removeprefix("[").removesuffix("]"))
-    elif not isinstance(cell, list | tuple):
+        parts = _parts(cell.strip(), separator)
+    elif isinstance(cell, list | tuple):
+        parts = cell
+    else:
         parts = [] if cell is None else [cell]
     names = (str(part).strip().strip("'\"") for part in parts)
     return frozenset(composed(name) for name in names if name)
+
+
+def _parts(cell: str, separator: str | None) -> Sequence[Any]:
+    if _is_list(cell):
+        try:
+            parsed = json.loads(cell)
+        except ValueError:  # a list as Python writes it, or names without quotes
+            return cell[1:-1].split(",")
+        return parsed if isinstance(parsed, list) else [parsed]
+    if separator == ONE_ROUTE:
+        return [cell]
+    marks = BETWEEN if separator is None else (separator,)
+    return re.split("|".join(map(re.escape, marks)), cell)
+
+
+def _is_list(cell: str) -> bool:
+    return cell.startswith("[") and cell.endswith("]")
+
+
+def _never_alone(
+    table: SourceTable, column: str, routes: Sequence[frozenset[str]]
+) -> Iterator[str]:
+    """Tell of cells split at a mark whose parts stand alone nowhere: it may belong to a name."""
+    alone = {name for one in routes if len(one) == 1 for name in one}
+    told: dict[str, int] = {}
+    for cell, row, names in zip(table.columns[column], table.rows, routes, strict=True):
+        is_split = isinstance(cell, str) and len(names) > 1 and not _is_list(cell.strip())
+        if is_split and names - alone:
+            told.setdefault(cell.strip(), row)
+    for cell, row in told.items():
+        parts = sorted(_routes_in(cell, None))
+        absent = [name for name in parts if name not in alone]
+        mark = next(mark for mark in BETWEEN if mark in cell)
+        stand = "stands" if len(absent) == 1 else "stand"
+        yield (
+            f"row {row}: '{cell}' may be one route, or {' and '.join(parts)}, and "
+            f"{', '.join(absent)} {stand} alone in no row; say which: --separator {ONE_ROUTE}, or "
+            f"--separator '{mark}'"
+        )
 
 
 def _repeated(names: Iterable[str]) -> list[str]:

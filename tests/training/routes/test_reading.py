@@ -6,7 +6,7 @@ import pytest
 
 from arms.errors import LabelsError
 from tests.training.routes.label_files import write_labels
-from training.routes.reading import read_routes
+from training.routes.reading import BETWEEN, ONE_ROUTE, read_routes
 from training.routes.table import prepare
 
 
@@ -34,7 +34,8 @@ def test_a_folder_is_read_with_sources_and_several_routes(tmp_path):
 def test_a_table_is_read(tmp_path, ending):
     path = tmp_path / f"mine.{ending}"
     rows = [("Who?", ["paragraph"]), ("How?", ["video", "clip"]), ("List, all?", ["document"])]
-    splits = ["train", "dev", "test"]
+    rows += [("When?", ["video"]), ("Where?", ["clip"])]
+    splits = ["train", "dev", "test", "train", "train"]
     if ending == "csv":
         lines = ["query,routes,split"]
         lines += [
@@ -50,9 +51,48 @@ def test_a_table_is_read(tmp_path, ending):
         }
         pq.write_table(pa.table(columns), path)
     table = read_routes(path)
-    assert table.splits.tolist() == ["train", "val", "test"]
-    assert table.sources.tolist() == ["mine"] * 3
-    assert list(needed_of(table).values()) == [{"paragraph"}, {"video", "clip"}, {"document"}]
+    assert table.splits.tolist() == ["train", "val", "test", "train", "train"]
+    assert table.sources.tolist() == ["mine"] * 5
+    assert list(needed_of(table).values()) == [set(routes) for _, routes in rows]
+
+
+def routes_of(path, cells, separator=None):
+    """The routes of each row of a table with these cells."""
+    rows = [f'q {number},"{cell}"' for number, cell in enumerate(cells)]
+    path.write_text("\n".join(["query,routes", *rows]), encoding="utf-8")
+    table = read_routes(path, separator=separator)
+    return [needed_of(table)[str(number)] for number in range(2, 2 + len(cells))]
+
+
+@pytest.mark.parametrize("mark", BETWEEN)
+def test_a_mark_that_may_belong_to_a_name_is_refused_until_it_is_said_which(tmp_path, mark):
+    path, cells = tmp_path / "t.csv", ["bm25", f"bm25{mark}rerank", "dense", f"bm25{mark}rerank"]
+    with pytest.raises(LabelsError) as raised:
+        routes_of(path, cells)
+    assert str(raised.value).splitlines()[1:] == [
+        f"  row 3: 'bm25{mark}rerank' may be one route, or bm25 and rerank, and rerank stands "
+        f"alone in no row; say which: --separator none, or --separator '{mark}'"
+    ]
+    name = f"bm25{mark}rerank"
+    assert routes_of(path, cells, ONE_ROUTE) == [{"bm25"}, {name}, {"dense"}, {name}]
+    both = {"bm25", "rerank"}
+    assert routes_of(path, cells, mark) == [{"bm25"}, both, {"dense"}, both]
+    assert routes_of(path, cells, " / ") == [{"bm25"}, {name}, {"dense"}, {name}]
+
+
+def test_parts_that_all_stand_alone_are_routes(tmp_path):
+    cells = ["a", "b", "a+b", "c", "a, c|b"]
+    found = [{"a"}, {"b"}, {"a", "b"}, {"c"}, {"a", "b", "c"}]
+    assert routes_of(tmp_path / "t.csv", cells) == found
+
+
+def test_a_list_is_taken_as_it_is(tmp_path):
+    cells = ['[""bm25+rerank"", ""a,b""]', "[a|b, c]", "['x', 'y']", "z"]
+    found = [{"bm25+rerank", "a,b"}, {"a|b", "c"}, {"x", "y"}, {"z"}]
+    assert routes_of(tmp_path / "t.csv", cells) == found
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"query": ["q"], "routes": [["bm25+rerank", "a|b"]]}), path)
+    assert list(needed_of(read_routes(path)).values()) == [{"bm25+rerank", "a|b"}]
 
 
 def test_all_problems_of_a_folder_are_told_at_once(tmp_path):
