@@ -75,8 +75,8 @@ AUDIT: dict[str, float] = {
     "documents_unseen_merging_no_history_lead_late": 0.022,
 }
 WHY = {
-    "top_score": "weights are found by another search, and a list's missing documents count its "
-    "lowest score; optima of nDCG@5 are flat",
+    "top_score": "another search for weights; optima of nDCG@5 are flat",
+    "min_max": "another search for weights; optima of nDCG@5 are flat",
     "prior": "the audit had one or two weights for a count of its own, here one for c / (c + 1)",
     "documents": "the audit read all judgements; the labels tell relevant documents only where one "
     "of the arms found them",
