@@ -215,7 +215,9 @@ def quantise(source: Path, target: Path) -> None:
     except ImportError as error:
         raise not_importable(error, "onnx", "onnx-export") from error
     with quiet_export():
-        quantize_dynamic(source, target, per_channel=True, weight_type=QuantType.QInt8)
+        quantize_dynamic(
+            source, target, per_channel=True, reduce_range=True, weight_type=QuantType.QInt8
+        )
 
 
 def _difference(encoder: QueryEncoder, exported: OnnxEncoder, tolerance: float | None) -> float:

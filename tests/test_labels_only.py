@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -108,9 +109,9 @@ def test_the_commands_of_the_documentation_run(tmp_path, monkeypatch, capsys):
     for name in ("my.yaml", "theirs.yaml"):
         (tmp_path / name).write_text(settings)
     commands = re.findall(r"^l2r .*$", page, flags=re.MULTILINE)
-    assert len(commands) == 8
+    assert len(commands) == 10
     monkeypatch.chdir(tmp_path)
     for command in commands:  # in this process: each of its own would load every library again
         with pytest.raises(SystemExit) as ended:
-            l2r.main(command.split()[1:])
+            l2r.main(shlex.split(command, comments=True)[1:])
         assert not ended.value.code, f"{command}\n{capsys.readouterr().err}"

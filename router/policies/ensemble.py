@@ -19,7 +19,10 @@ import numpy as np
 from arms.errors import RouterError
 from arms.reward import FloatArray
 from router.policies.files import ascending_lams, read_policy_json, write_policy_json
+from router.policies.gated import GatedPolicy
+from router.policies.guarded import GuardedPolicy
 from router.policy import NOTHING, Decided, Known, Plan, Policy, masked
+from router.policy_names import ROUTER
 
 Rule = Literal["confidence", "majority", "blend"]
 _FLOOR = 1e-4
@@ -135,18 +138,21 @@ class EnsemblePolicy(Policy):
 
         content = read_policy_json(folder, ("name", "rule", "members", "thresholds"))
         router_folder = folder.parent.parent
-        members = [
-            _unguarded(load_policy(policy_folder(router_folder, name)))
-            for name in content["members"]
-        ]
+        members = []
+        for name in content["members"]:
+            own = policy_folder(router_folder, name)
+            # The default policy's folder holds the policy that it asks, which has no other.
+            there = own if own.is_dir() else policy_folder(router_folder, ROUTER)
+            members.append(_unguarded(load_policy(there)))
         thresholds = {float(lam): float(value) for lam, value in content["thresholds"]}
         return cls(content["name"], members, content["rule"], thresholds)
 
 
 def _unguarded(policy: Policy) -> Policy:
-    """Return the policy that was put in: the default one may have been guarded afterwards."""
-    inner: Policy = getattr(policy, "inner", policy)
-    return inner
+    """Return the policy that was put in: gates or a guard may have been put before it since."""
+    while isinstance(policy, GatedPolicy | GuardedPolicy):
+        policy = policy.inner
+    return policy
 
 
 def majority(rows: Sequence[FloatArray]) -> FloatArray:

@@ -153,7 +153,8 @@ def test_a_report_is_replaced_by_the_same_bytes(suite, report):
     write_report(*suite, report.folder, SETTINGS)
     after = {path.name: path.read_bytes() for path in report.folder.iterdir()}
     assert before == after
-    assert [path.name for path in report.folder.parent.iterdir()] == ["report"]
+    names = {path.name for path in report.folder.parent.iterdir()}
+    assert names == {"report", ".report.lock"}
 
 
 def test_a_folder_that_is_no_report_is_kept(suite, tmp_path):

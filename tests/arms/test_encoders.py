@@ -52,7 +52,7 @@ def test_a_folder_is_known_by_its_weights(tmp_path):
         resolve(str(tmp_path))
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     assert resolve(str(tmp_path)).revision == hashlib.sha256(b"weights").hexdigest()
-    with pytest.raises(SettingsError, match="doesn't exist"):
+    with pytest.raises(SettingsError, match="is not a folder: nothing of that name is there"):
         resolve(str(tmp_path / "absent"))
 
 

@@ -39,5 +39,5 @@ def test_what_is_no_yaml_is_refused_by_name(tmp_path, text):
 
 def test_what_is_no_text_is_refused_by_name(tmp_path):
     (tmp_path / "run.yaml").write_bytes(b"corpus: \xff")
-    with pytest.raises(SettingsError, match=r"run\.yaml is not valid YAML"):
+    with pytest.raises(SettingsError, match=r"run\.yaml, line 1: byte 0xff is not UTF-8 text"):
         read_yaml(tmp_path / "run.yaml")

@@ -19,6 +19,7 @@ from router.wishes import lam_for_latency
 from tests.training.graded import JUDGED, document_of, graded_labels
 from tests.training.synthetic import ARMS
 from training.calibrate_router import calibrate_router
+from training.domain_settings import GateSettings
 from training.policy_settings import (
     MergingSettings,
     ProbingSettings,
@@ -240,7 +241,9 @@ def test_it_is_left_out_where_one_dataset_is(trained, tmp_path, tiny_bert, capsy
 
 def test_it_may_be_the_default_policy(tmp_path, tiny_bert):
     labels = graded_labels(tmp_path / "labels", count=100)
-    settings = settings_of(tiny_bert, router="merging", cross_validation_folds=0)
+    settings = settings_of(
+        tiny_bert, router="merging", cross_validation_folds=0, gate=GateSettings(enabled=False)
+    )
     record = train_routers(labels, None, tmp_path / "router", settings)
     assert record.policies == ("router", "router_per_lam", "best_static")
     assert not record.calibration["router"].any_lam

@@ -240,8 +240,13 @@ def test_the_whole_command_trains_it_and_it_can_be_the_router(tiny_bert, tmp_pat
     record = train_routers(labels, None, tmp_path / "router", settings)
     router = Router.load(tmp_path / "router")
     assert router.select("what", lam=0.2).lam_used == 0.2
-    kind = json.loads((tmp_path / "router/policies/router/policy.json").read_text())["kind"]
-    assert kind == "static_embedding"
+    kinds = [
+        json.loads((tmp_path / "router/policies/router" / inner / "policy.json").read_text())[
+            "kind"
+        ]
+        for inner in ("", "inner")
+    ]
+    assert kinds == ["gated", "static_embedding"]
     found, best = (
         record.training_metrics[name]["0"]["test"]["reward"]
         for name in ("router", "router_per_lam")
