@@ -10,9 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from analysis.decision_codes import (
-    DOCUMENT_FOLDS,
     EVALUATIONS,
-    FOLDS,
     TEST,
     CodedDecisions,
     code_decisions,
@@ -22,7 +20,7 @@ from analysis.outcomes import FloatArray, Outcome, Picks, score
 from analysis.plans import parse_plan
 from arms.errors import RouterError
 from oracle.labels import Labels
-from router.decisions import ANSWER
+from router.decisions import ANSWER, DOCUMENT_FOLDS, FOLDS
 from router.policy import Plan
 from router.realised import answering_columns, arms_run
 

@@ -20,11 +20,9 @@ from arms.errors import RouterError
 from arms.read_errors import damage
 from oracle.labels import Labels
 from router import decisions
-from router.decisions import ANSWER, CEILING
+from router.decisions import ANSWER, CEILING, DOCUMENT_FOLDS, FOLDS
 
 TEST = "test"
-FOLDS = "cv"
-DOCUMENT_FOLDS = "doc"
 EVALUATIONS = (TEST, FOLDS, DOCUMENT_FOLDS)
 """Named by how a decision's split begins: the test split, folds, and folds that share no relevant
 document."""

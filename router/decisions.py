@@ -15,6 +15,10 @@ from arms.atomic import atomic_file
 from arms.errors import RouterError
 from arms.read_errors import damage
 
+FOLDS = "cv"
+"""Begins the split of decisions in folds of grouped cross-validation; the fold's number follows."""
+DOCUMENT_FOLDS = "doc"
+"""The same of folds in which no relevant document is shared."""
 DECISION_SCHEMA = pa.schema(
     [
         # router, tfidf, static:bm25, best_static, best_static_per_dataset, random_same_mix, ...

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from oracle.groups import groups_in_force
 from oracle.labels import Labels
 from router.policy import Policy
-from training.deciding import ROUTER
+from router.policy_names import ROUTER
 from training.folds import check_folds, fold_of_queries
 from training.learners import learners_of
 from training.settings import TrainingSettings

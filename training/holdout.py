@@ -23,7 +23,7 @@ from arms.errors import SettingsError
 from arms.progress import Progress, SilentProgress
 from arms.sole_writer import writes
 from oracle.labels import read_labels
-from router.decisions import read_decisions, write_decisions
+from router.decisions import FOLDS, read_decisions, write_decisions
 from router.policy import Policy
 from router.policy_names import ROUTER
 from router.query_encoder import QueryEncoder
@@ -229,7 +229,7 @@ def _decided(
     fitted = with_default(shop, fitted, default, costs, rows.train, rows.validation)
     known = {name: one for name, one in fitted.learned.items() if name in overheads}
     decisions = DecisionTable()
-    named = np.full(len(unseen), f"cv{fold}", dtype=object)
+    named = np.full(len(unseen), f"{FOLDS}{fold}", dtype=object)
     add_decisions(decisions, shop, replace(fitted, learned=known), unseen, named, overheads)
     table = decisions.finish()
     asked = fitted.learned.get(default, fitted.learned[ROUTER])

@@ -14,7 +14,7 @@ from arms.progress import Progress, SilentProgress
 from arms.sole_writer import writes
 from oracle.labels import Labels, read_labels
 from router.artifact import DECISIONS, RouterRecord, write_router
-from router.decisions import write_decisions
+from router.decisions import DOCUMENT_FOLDS, FOLDS, write_decisions
 from router.policies.gated import described_gates
 from router.policies.static import StaticPolicy
 from router.policy import Expected
@@ -235,7 +235,7 @@ def _cross_validate(
     if settings.cross_validation_folds < 2:
         return
     folds = fold_of_queries(shop.action, settings.cross_validation_folds, settings.seed)
-    _decide_in_folds(shop, default, folds, "cv", decisions, overheads)
+    _decide_in_folds(shop, default, folds, FOLDS, decisions, overheads)
 
 
 def _cross_validate_documents(
@@ -257,7 +257,9 @@ def _cross_validate_documents(
     steps = len(set(folds.tolist())) * sum(one.steps(settings) for one in learners_of(settings))
     with progress.task("document folds", total=steps) as task:
         shop = replace(shop, settings=settings, task=task)
-        _decide_in_folds(shop, fixed.default, folds, "doc", decisions, overheads, per_lam=False)
+        _decide_in_folds(
+            shop, fixed.default, folds, DOCUMENT_FOLDS, decisions, overheads, per_lam=False
+        )
 
 
 def _decide_in_folds(
