@@ -23,6 +23,7 @@ from training.routes.commands import routes_app
 
 if TYPE_CHECKING:
     from arms.corpora.corpus import Dataset
+    from oracle.settings import SplitBy
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -471,20 +472,37 @@ def holdout(
         list[str] | None,
         typer.Option(help="fit only these, e.g. router_per_lam; default: all of the file's"),
     ] = None,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="what folds in domain keep together: query, near_duplicate, document; repeated; "
+            "default: that of the labels, and document"
+        ),
+    ] = None,
+    leave_out: Annotated[
+        list[str] | None,
+        typer.Option(help="leave out, and score, only this dataset; repeated; default: every one"),
+    ] = None,
+    together: Annotated[
+        bool, typer.Option("--together", help="leave them out at once, not one at a time")
+    ] = False,
 ) -> None:
     """Leave one dataset out: train on all the others, score on it, for each dataset: holdout/.
 
-    In-domain rewards (cross-validation) stand beside the out-of-domain ones. Finished fits are
-    kept beside the router: run again, it continues. Also says whether falling back on the best
+    In-domain rewards (cross-validation, under each split) stand beside the out-of-domain ones.
+    With --leave-out, the default policy is chosen without the datasets named, too. Finished fits
+    are kept beside the router: run again, it continues. Also says whether falling back on the best
     static arm pays where a query is unlike all those trained on.
 
-    Example: l2r holdout my.yaml --policy router_conditioned --policy tfidf
+    Examples: l2r holdout my.yaml --policy router_conditioned --policy tfidf
+
+    l2r holdout my.yaml --split document --leave-out contracts --leave-out minutes --together
     """
     from analysis.holdout import read_holdout
     from analysis.holdout_text import save_holdout, write_holdout
     from oracle.labels import holds_texts, read_manifest
     from router.policy_names import PER_LAM
-    from training.holdout import leave_one_dataset_out
+    from training.holdout import LeaveOut, leave_one_dataset_out
     from training.work_folder import WorkFolder
 
     run = read_run(run_file)
@@ -498,11 +516,24 @@ def holdout(
     texts = texts_of([] if holds_texts(labels) else read_datasets(run))
     work = WorkFolder.beside(run.output / "router")
     per_lam = policy is None or PER_LAM in policy
-    leave_one_dataset_out(labels, texts, folder, work, training, per_lam, _progress())
+    what = LeaveOut(_strengths(split), tuple(dict.fromkeys(leave_out or ())), together)
+    leave_one_dataset_out(labels, texts, folder, work, training, per_lam, _progress(), what)
     found = read_holdout(labels, folder, run.report)
     shown = tuple(one for one in run.report.lams if one in found.lams) or found.lams
     typer.echo(write_holdout(found, shown))
     typer.echo(f"all datasets and λ: {save_holdout(found, shown, folder)}, beside it as .csv")
+
+
+def _strengths(named: list[str] | None) -> tuple[SplitBy, ...]:
+    from arms.errors import SettingsError
+    from oracle.groups import STRENGTHS
+
+    unknown = [one for one in named or () if one not in STRENGTHS]
+    if unknown:
+        raise SettingsError(
+            f"--split is one of {', '.join(STRENGTHS)}, got {', '.join(map(repr, unknown))}"
+        )
+    return tuple(one for one in STRENGTHS if one in (named or ()))
 
 
 @app.command()

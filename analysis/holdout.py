@@ -36,11 +36,11 @@ class HeldOutScore:
     policy: str
     lam: float
     n: int
-    in_domain: Estimate
-    """Mean reward."""
+    in_domain: tuple[Estimate, ...]
+    """Mean reward in folds of each of :attr:`HoldOut.splits`."""
+    differences: tuple[Estimate, ...]
+    """Out of domain minus each of them."""
     out_of_domain: Estimate
-    difference: Estimate
-    """Out of domain minus in domain."""
     over_best_static: Estimate
     """Out of domain: reward minus that of the best static arm of the other datasets."""
     over_simple: Estimate
@@ -55,6 +55,8 @@ class HoldOut:
     """Everything that the tables show."""
 
     datasets: tuple[str, ...]
+    splits: tuple[str, ...]
+    """What folds in domain keep together: ``query``, ``near_duplicate``, ``document``."""
     n: int
     lams: tuple[float, ...]
     confidence: float
@@ -76,16 +78,20 @@ def read_holdout(labels_folder: Path, folder: Path, settings: ReportSettings) ->
         LabelsError, RouterError: something is missing, damaged, or doesn't fit together.
     """
     labels = read_labels(labels_folder)
-    inside, outside = (
+    domains = _read_domains(folder / "domains.json")
+    splits = tuple(domains["splits"])
+    outside, *inside = (
         join_decisions(read_decision_batches(folder / f"{name}.parquet"), labels)
-        for name in ("in_domain", "out_of_domain")
+        for name in ("out_of_domain", *(f"in_domain_{split}" for split in splits))
     )
-    rows = np.intersect1d(inside.label_rows(FOLDS), outside.label_rows(FOLDS))
+    rows = outside.label_rows(FOLDS)
+    for one in inside:
+        rows = np.intersect1d(rows, one.label_rows(FOLDS))
     evaluation = evaluate_queries(labels, rows, FOLDS, labels.router_arms)
     if not len(evaluation):
         raise RouterError(f"{folder} decides no query both in and out of domain; rerun l2r holdout")
-    lams = tuple(sorted(set(inside.lams) & set(outside.lams)))
-    ours, theirs = (_by_policy(one, evaluation, lams) for one in (inside, outside))
+    lams = tuple(sorted(set(outside.lams).intersection(*(one.lams for one in inside))))
+    theirs, *ours = (_by_policy(one, evaluation, lams) for one in (outside, *inside))
     oracle = {(one.policy, one.lam): one for one in oracle_outcomes(evaluation, lams)}
     resamples = Resamples(len(evaluation), settings.n_resamples, settings.seed)
     measured = _Measured(evaluation, resamples, settings.confidence)
@@ -96,16 +102,16 @@ def read_holdout(labels_folder: Path, folder: Path, settings: ReportSettings) ->
     scores = [
         score
         for lam in lams
-        for policy in in_report_order({name for name, at in ours if at == lam}, labels.pipelines)
-        if (policy, lam) in theirs and _is_told(policy)
+        for policy in in_report_order({name for name, at in theirs if at == lam}, labels.pipelines)
+        if all((policy, lam) in one for one in ours) and _is_told(policy)
         for score in measured.scores(
-            policy, lam, ours[policy, lam], theirs[policy, lam], baselines(lam)
+            policy, lam, [one[policy, lam] for one in ours], theirs[policy, lam], baselines(lam)
         )
     ]
     scores += [
         score
         for (policy, lam), one in oracle.items()
-        for score in measured.scores(policy, lam, one, one, baselines(lam))
+        for score in measured.scores(policy, lam, [one] * len(splits), one, baselines(lam))
     ]
     gains = [
         (lam, measured.mean(theirs[GUARDED, lam].reward - theirs[ROUTER, lam].reward))
@@ -114,14 +120,19 @@ def read_holdout(labels_folder: Path, folder: Path, settings: ReportSettings) ->
     ]
     return HoldOut(
         datasets=evaluation.dataset_names,
+        splits=splits,
         n=len(evaluation),
         lams=lams,
         confidence=settings.confidence,
         measure=evaluation.primary_measure,
         scores=tuple(sorted(scores, key=lambda one: one.lam)),
         guard_gains=tuple(gains),
-        domains=_read_domains(folder / "domains.json"),
-        reuses=any(one.reused_encode_ms.any() for one in (*ours.values(), *theirs.values())),
+        domains=domains,
+        reuses=any(
+            one.reused_encode_ms.any()
+            for by_policy in (theirs, *ours)
+            for one in by_policy.values()
+        ),
     )
 
 
@@ -155,16 +166,16 @@ class _Measured:
         self,
         policy: str,
         lam: float,
-        inside: Outcome,
+        inside: Sequence[Outcome],
         outside: Outcome,
         baselines: tuple[Outcome | None, Outcome | None],
     ) -> list[HeldOutScore]:
         nothing = np.full(len(self.evaluation), np.nan)
         columns = np.column_stack(
             [
-                inside.reward,
+                *(one.reward for one in inside),
+                *(outside.reward - one.reward for one in inside),
                 outside.reward,
-                outside.reward - inside.reward,
                 *(nothing if one is None else outside.reward - one.reward for one in baselines),
                 outside.values(self.evaluation.primary_measure),
                 outside.values(LATENCY),
@@ -173,10 +184,21 @@ class _Measured:
         members = [(ALL, np.arange(len(self.evaluation)))]
         for code, name in enumerate(self.evaluation.dataset_names):
             members.append((name, np.flatnonzero(self.evaluation.dataset_codes == code)))
-        found = []
+        found, n = [], len(inside)
         for scope, rows in members:
             estimates = estimate_means(columns[rows], self.resamples, self.confidence, rows)
-            found.append(HeldOutScore(scope, policy, lam, len(rows), *estimates))
+            own, differences = estimates[:n], estimates[n : 2 * n]
+            found.append(
+                HeldOutScore(
+                    scope,
+                    policy,
+                    lam,
+                    len(rows),
+                    tuple(own),
+                    tuple(differences),
+                    *estimates[2 * n :],
+                )
+            )
         return found
 
 

@@ -8,6 +8,7 @@ from analysis.columns import LAM, POLICY, counted
 from analysis.holdout import ALL, ROUTER, HeldOutScore, HoldOut
 from analysis.markdown import escape, markdown_table
 from analysis.roles import title_of
+from analysis.split_text import SPLIT_NAMES
 from analysis.table import Column, Row, Table, write_csv, write_number
 from arms.atomic import atomic_file
 
@@ -59,15 +60,33 @@ def domain_table(found: HoldOut) -> Table:
     return Table("holdout_domains", "Distance to the nearest training query", columns, rows, rows)
 
 
+def _in_words(found: HoldOut) -> str:
+    """What the folds in domain keep together, and where they don't."""
+    said = []
+    for split, entry in found.domains["splits"].items():
+        loosened = ", ".join(
+            f"{dataset} by {SPLIT_NAMES[one['used']]}"
+            for dataset, one in entry["fallbacks"].items()
+        )
+        said.append(f"by {SPLIT_NAMES[split]}{f' ({loosened})' if loosened else ''}")
+    return " and ".join(said)
+
+
 def _columns(found: HoldOut) -> tuple[Column, ...]:
     return (
         LAM,
         POLICY,
         Column("scope", "left out"),
         Column("n", "n", "count"),
-        Column("in_domain_reward", "in domain", "quality"),
+        *(
+            Column(f"in_domain_reward_{one}", f"in domain, {SPLIT_NAMES[one]} split", "quality")
+            for one in found.splits
+        ),
         Column("out_of_domain_reward", "out of domain", "quality"),
-        Column("difference", "out − in", "change"),
+        *(
+            Column(f"difference_{one}", f"out − in, {SPLIT_NAMES[one]} split", "change")
+            for one in found.splits
+        ),
         Column("over_best_static", "out: − best static", "change"),
         Column("over_simple", "out: − strongest simple", "change"),
         Column("out_of_domain_quality", found.measure, "quality"),
@@ -81,9 +100,9 @@ def _row(one: HeldOutScore) -> Row:
         title_of(one.policy),
         one.scope,
         one.n,
-        one.in_domain,
+        *one.in_domain,
         one.out_of_domain,
-        one.difference,
+        *one.differences,
         one.over_best_static,
         one.over_simple,
         one.quality,
@@ -96,13 +115,16 @@ def write_holdout(found: HoldOut, shown_lams: tuple[float, ...]) -> str:
     tables = [policy_table(found), dataset_table(found, shown_lams), domain_table(found)]
     datasets = counted(len(found.datasets), "dataset")
     shared = ", a query vector that policy and arm share counted once" if found.reuses else ""
+    left = (
+        "all of these left out at once" if found.domains["together"] else "one left out at a time"
+    )
     parts = [
-        "# Leave one dataset out",
-        f"{counted(found.n, 'query', 'queries')} of {datasets}, each decided twice by policies "
-        "that never saw it: in domain, by grouped cross-validation, and out of domain, by policies "
-        f"fitted on the other datasets. Rewards are over the arms A, the overhead charged{shared}; "
-        f"brackets are {found.confidence:.0%} intervals of a paired bootstrap over queries. The "
-        "best static arm out of domain is the other datasets' best.",
+        "# Datasets left out" if found.domains["together"] else "# Leave one dataset out",
+        f"{counted(found.n, 'query', 'queries')} of {datasets}, each decided by policies that "
+        f"never saw it: in domain, by cross-validation {_in_words(found)}; and out of domain, by "
+        f"policies fitted on other datasets, {left}. Rewards are over the arms A, the overhead "
+        f"charged{shared}; brackets are {found.confidence:.0%} intervals of a paired bootstrap "
+        "over queries. The best static arm out of domain is the other datasets' best.",
     ]
     for table in tables:
         if table.shown_rows:

@@ -14,7 +14,7 @@ _KEPT_TOGETHER = {
     "in common,",
     "document": "queries of equal text, and those with a relevant document in common,",
 }
-_NAMES = {"query": "query", "near_duplicate": "near-duplicate", "document": "document"}
+SPLIT_NAMES = {"query": "query", "near_duplicate": "near-duplicate", "document": "document"}
 
 
 def split_sentences(labels: Labels, leaks: LeakCounts) -> tuple[str, ...]:
@@ -24,12 +24,12 @@ def split_sentences(labels: Labels, leaks: LeakCounts) -> tuple[str, ...]:
     """
     entry: Mapping[str, Any] = labels.manifest.get(SPLIT, {})
     by = labels.split_by
-    said = f"Split by {_NAMES[by]}: {_KEPT_TOGETHER[by]} are never on two sides of train, "
+    said = f"Split by {SPLIT_NAMES[by]}: {_KEPT_TOGETHER[by]} are never on two sides of train, "
     said += "validation and test."
     if entry.get("given"):
         said = "Train, validation and test were given with the labels."
     loosened = [
-        f"{dataset} by {_NAMES[one['used']]} ({one['because']})"
+        f"{dataset} by {SPLIT_NAMES[one['used']]} ({one['because']})"
         for dataset, one in sorted(entry.get("fallbacks", {}).items())
     ]
     if loosened:

@@ -113,6 +113,14 @@ Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="replace labels of an earlier import in the folder")
 ]
 Seed = Annotated[int, typer.Option(help="of the split, where the table has none")]
+Split = Annotated[
+    str,
+    typer.Option(
+        help="what is never on two sides, where the table has no split: query (equal texts), "
+        "near_duplicate (nearly equal ones that share a relevant document), document (all that "
+        "share one); looser where texts or judgements are unknown, and said"
+    ),
+]
 
 
 @import_app.command("wide")
@@ -128,6 +136,7 @@ def import_wide_table(
     sheet: Sheet = None,
     lenient: Lenient = False,
     seed: Seed = 42,
+    split: Split = "near_duplicate",
     overwrite: Overwrite = False,
 ) -> None:
     """Import a table with one row per query: query, <ARM>_ndcg_5, <ARM>_latency_ms, ….
@@ -141,7 +150,17 @@ def import_wide_table(
     from oracle.importing.tables import import_wide
 
     options = _options(
-        arm, router_arm, quality, dataset, column, latency_unit, sheet, lenient, seed, overwrite
+        arm,
+        router_arm,
+        quality,
+        dataset,
+        column,
+        latency_unit,
+        sheet,
+        lenient,
+        seed,
+        split,
+        overwrite,
     )
     _report(import_wide(table, labels, options, _progress()))
 
@@ -159,6 +178,7 @@ def import_long_table(
     sheet: Sheet = None,
     lenient: Lenient = False,
     seed: Seed = 42,
+    split: Split = "near_duplicate",
     overwrite: Overwrite = False,
 ) -> None:
     """Import a table with one row per query and arm, as RouterBench's raw results are.
@@ -173,7 +193,17 @@ def import_long_table(
     from oracle.importing.tables import import_long
 
     options = _options(
-        arm, router_arm, quality, dataset, column, latency_unit, sheet, lenient, seed, overwrite
+        arm,
+        router_arm,
+        quality,
+        dataset,
+        column,
+        latency_unit,
+        sheet,
+        lenient,
+        seed,
+        split,
+        overwrite,
     )
     _report(import_long(table, labels, options, _progress()))
 
@@ -197,6 +227,7 @@ def import_trec_runs(
     latency_unit: Unit = None,
     lenient: Lenient = False,
     seed: Seed = 42,
+    split: Split = "near_duplicate",
     overwrite: Overwrite = False,
 ) -> None:
     """Import TREC runs, judgements and a file of latencies; the judged queries are labelled.
@@ -217,7 +248,17 @@ def import_trec_runs(
         k=k,
     )
     options = _options(
-        None, router_arm, None, dataset, column, latency_unit, None, lenient, seed, overwrite
+        None,
+        router_arm,
+        None,
+        dataset,
+        column,
+        latency_unit,
+        None,
+        lenient,
+        seed,
+        split,
+        overwrite,
     )
     _report(import_trec(source, labels, options, _progress()))
 
@@ -232,9 +273,15 @@ def _options(
     sheet: str | None,
     lenient: bool,
     seed: int,
+    split: str,
     overwrite: bool,
 ) -> ImportOptions:
+    from oracle.groups import STRENGTHS
     from oracle.importing.write import ImportOptions
+
+    by = next((one for one in STRENGTHS if one == split), None)
+    if by is None:
+        raise SettingsError(f"--split is one of {', '.join(STRENGTHS)}, got {split!r}")
 
     return ImportOptions(
         arms=tuple(dict.fromkeys(arms)) if arms else None,
@@ -246,6 +293,7 @@ def _options(
         sheet=sheet,
         lenient=lenient,
         seed=seed,
+        split=by,
         overwrite=overwrite,
     )
 
@@ -280,6 +328,8 @@ def _report(imported: Imported) -> None:
             f"{'query' if imported.n_unjudged == 1 else 'queries'} of the runs that no judgement "
             "names"
         )
+    for dataset, one in imported.split["fallbacks"].items():
+        typer.echo(f"{dataset} is split by {one['used']}: {one['because']}")
     if imported.n_dropped:
         typer.echo(
             f"left out: {imported.n_dropped:,} queries, see {imported.folder / 'dropped.csv'}"

@@ -1,9 +1,10 @@
 """Leave one dataset out: how routers do on a collection that they were never trained on.
 
-Every labelled query is decided twice by policies that never saw it: in domain, by grouped
+Every labelled query is decided at least twice, by policies that never saw it: in domain, by grouped
 cross-validation, where other queries of its dataset were trained on; and out of domain, by policies
-fitted on all the other datasets. Both are written like the folds of training, for analysis to
-compare on the same queries.
+fitted on all the other datasets. In domain there may be folds of several strengths
+(:mod:`oracle.groups`), as policies that learn about documents depend on it. All are written like
+the folds of training, for analysis to compare on the same queries.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ from numpy.typing import NDArray
 from arms.atomic import write_json
 from arms.errors import SettingsError
 from arms.progress import Progress, SilentProgress
+from arms.reward import BoolArray
 from arms.sole_writer import writes
-from oracle.labels import read_labels
+from oracle.groups import GroupsInForce, groups_in_force, split_entry
+from oracle.labels import Labels, read_labels
+from oracle.settings import SplitBy
 from router.decisions import FOLDS, read_decisions, write_decisions
 from router.policy import Policy
 from router.policy_names import ROUTER
@@ -44,7 +48,8 @@ from training.settings import TrainingSettings
 from training.table import RoutingTable, Texts, check_trainable, routing_table
 from training.work_folder import WorkFolder, fingerprint, key_of
 
-IN_DOMAIN = "in_domain.parquet"
+IN_DOMAIN = "in_domain_{split}.parquet"
+"""One file for each strength of the folds, ``query`` say."""
 OUT_OF_DOMAIN = "out_of_domain.parquet"
 DOMAINS = "domains.json"
 GUARDED = "router_guarded"
@@ -73,6 +78,18 @@ class _Fits:
         return fit_fold(self.shop, rows, self.per_lam)
 
 
+@dataclass(frozen=True)
+class LeaveOut:
+    """What is left out, and what it is compared with."""
+
+    splits: tuple[SplitBy, ...] = ()
+    """Strengths of the folds in domain; default: that of the labels' split, and ``document``."""
+    datasets: tuple[str, ...] = ()
+    """Datasets to leave out and to score; default: every one."""
+    together: bool = False
+    """All of them at once, instead of one at a time."""
+
+
 @writes("folder")
 def leave_one_dataset_out(
     labels_folder: Path,
@@ -82,58 +99,122 @@ def leave_one_dataset_out(
     settings: TrainingSettings,
     per_lam: bool = True,
     progress: Progress | None = None,
+    what: LeaveOut | None = None,
 ) -> None:
-    """Write ``in_domain.parquet``, ``out_of_domain.parquet`` and ``domains.json`` into ``folder``.
+    """Write ``in_domain_<split>.parquet``, ``out_of_domain.parquet`` and ``domains.json``.
+
+    Folds of several strengths differ in what is held out; policies are fitted alike on the rest.
+    Where datasets are named, the default policy is chosen without them, too.
 
     Finished fits wait in ``work``: a killed run goes on, and one that finds them all is quick.
 
     Args:
         labels_folder: what ``l2r oracle`` wrote.
         texts: (dataset, query id) → text, for labels that hold none.
-        folder: made where it isn't there.
+        folder: where; made where it isn't there.
         work: shared with ``l2r train``, whose query embeddings and heads are reused.
         settings: which policies, and how they are fitted; LoRA is never fitted here.
         per_lam: fit the paper's heads per λ too.
         progress: where bars are drawn.
+        what: is left out; default: one dataset after the other.
 
     Raises:
         LabelsError: as for ``l2r train``.
-        SettingsError: as for ``l2r train``, or there are fewer than two datasets, or the encoder
-            isn't frozen.
+        SettingsError: as for ``l2r train``, or there are fewer than two datasets, or none is left
+            to train on, or one is named that there isn't, or the encoder isn't frozen.
     """
-    progress = progress or SilentProgress()
+    progress, what = progress or SilentProgress(), what or LeaveOut()
     labels = read_labels(labels_folder)
-    action = routing_table(labels, labels.router_arms, texts)
+    action = routing_table(labels, labels.router_arms, texts, settings.split)
     folds = settings.cross_validation_folds
     settings = settings.model_copy(
         update={"cross_validation_folds": folds if folds >= 2 else _DEFAULT_FOLDS}
     )
     _check(action, settings)
-    every = routing_table(labels, labels.pipelines, texts)
+    scored = _scored(action, what)
+    in_folds = _folds_in_domain(labels, action, settings, what.splits)
+    every = routing_table(labels, labels.pipelines, texts, settings.split)
     work.path.mkdir(parents=True, exist_ok=True)
     encoder = QueryEncoder(settings.encoder, settings.max_tokens, settings.encoder_dtype)
     embedded = embed_queries(action.texts.tolist(), encoder, work.embeddings, progress)
-    by_dataset = np.unique(action.datasets.astype(str), return_inverse=True)[1]
-    in_folds = fold_of_queries(action, settings.cross_validation_folds, settings.seed)
-    count = len(set(by_dataset)) + len(set(in_folds)) + 1
+    left_out = np.unique(action.datasets.astype(str), return_inverse=True)[1].ravel()
+    if what.together:
+        left_out = np.where(scored, 0, 1)
+    parts = _parts(left_out[scored])
+    count = len(parts) + sum(len(_parts(folds)) for folds in in_folds.values()) + 1
     steps = len(settings.lams) * per_lam + sum(one.steps(settings) for one in learners_of(settings))
     with progress.task("fitting", total=count * steps) as task:
         shop = open_workshop(
             settings, labels_folder, labels, action, every, encoder, embedded, work, task
         )
         fits = _Fits(shop, per_lam, steps)
-        reference = _reference(fits)
-        inside = [_decided(fits, in_folds, fold, reference) for fold in _parts(in_folds)]
-        outside = [_decided(fits, by_dataset, fold, reference) for fold in _parts(by_dataset)]
+        reference = _reference(fits, ~scored if what.datasets else np.ones(len(scored), dtype=bool))
+        by_split = {
+            split: [_decided(fits, folds, fold, scored, reference) for fold in _parts(folds)]
+            for split, folds in in_folds.items()
+        }
+        outside = [_decided(fits, left_out, part, scored, reference) for part in parts]
     folder.mkdir(parents=True, exist_ok=True)
-    write_decisions(_joined(inside), folder / IN_DOMAIN)
+    for split, found in by_split.items():
+        write_decisions(_joined(found), folder / IN_DOMAIN.format(split=split))
     write_decisions(_joined(outside), folder / OUT_OF_DOMAIN)
+    inside = next(iter(by_split.values()))
     domains = {
+        "splits": {split: split_entry(_force(labels, split)) for split in by_split},
+        "left_out": sorted(set(action.datasets[scored].tolist())),
+        "together": what.together,
         "false_alarm_rate": settings.out_of_domain.false_alarm_rate,
         "datasets": [told for _, told in outside if told],
         "in_domain": [told for _, told in inside if told],
     }
     write_json(folder / DOMAINS, domains)
+
+
+def _scored(action: RoutingTable, what: LeaveOut) -> BoolArray:
+    """(Q,) the queries of the datasets that are left out.
+
+    Raises:
+        SettingsError: there is no such dataset, or none is left to train on.
+    """
+    names = sorted(set(action.datasets.tolist()))
+    unknown = [name for name in what.datasets if name not in names]
+    if unknown:
+        raise SettingsError(
+            f"--leave-out must name datasets of the labels ({', '.join(names)}), got "
+            f"{', '.join(unknown)}"
+        )
+    if what.together and set(what.datasets or names) == set(names):
+        raise SettingsError(
+            "every dataset is left out at once, so there is none to train on; name some with "
+            "--leave-out, or leave one out at a time"
+        )
+    return np.isin(action.datasets.astype(str), what.datasets or names)
+
+
+def _force(labels: Labels, split: SplitBy) -> GroupsInForce:
+    return groups_in_force(labels.groupings, split)
+
+
+def _folds_in_domain(
+    labels: Labels,
+    action: RoutingTable,
+    settings: TrainingSettings,
+    wanted: Sequence[SplitBy],
+) -> dict[SplitBy, NDArray[np.intp]]:
+    """Strength → (Q,) fold of each query.
+
+    By default those of the split in force and of documents, where they differ.
+    """
+    own = settings.split or labels.split_by
+    found: dict[SplitBy, NDArray[np.intp]] = {}
+    for split in dict.fromkeys(wanted or (own, "document")):
+        groups = _force(labels, split).groups
+        if not wanted and split != own and bool((groups == action.split_groups).all()):
+            continue
+        table = replace(action, split_groups=groups)
+        check_folds(table, settings.cross_validation_folds)
+        found[split] = fold_of_queries(table, settings.cross_validation_folds, settings.seed)
+    return found
 
 
 def _joined(parts: Sequence[tuple[pa.Table, Any]]) -> pa.Table:
@@ -163,14 +244,17 @@ def _parts(folds: NDArray[np.intp]) -> list[int]:
     return sorted(set(folds.tolist()))
 
 
-def _reference(fits: _Fits) -> _Reference:
-    """Fit the fixed split once: it says which policy is the default and what deciding costs."""
+def _reference(fits: _Fits, seen: BoolArray) -> _Reference:
+    """Fit the fixed split once: it says which policy is the default and what deciding costs.
+
+    ``seen`` (Q,): queries that may be looked at.
+    """
     shop = fits.shop
     splits = shop.action.splits
     rows = FoldRows(
-        fitting.comparable_rows(shop, splits == "train"),
-        fitting.comparable_rows(shop, splits == "val"),
-        splits != "test",
+        fitting.comparable_rows(shop, seen & (splits == "train")),
+        fitting.comparable_rows(shop, seen & (splits == "val")),
+        seen & (splits != "test"),
     )
     path = shop.work.path / "holdout" / f"{_key(fits, rows, 'reference')}.json"
     if path.is_file():
@@ -205,12 +289,19 @@ def _by_cost(written: Mapping[str, Mapping[str, float]]) -> dict[str, dict[int, 
 
 
 def _decided(
-    fits: _Fits, folds: NDArray[np.intp], fold: int, reference: _Reference
+    fits: _Fits,
+    folds: NDArray[np.intp],
+    fold: int,
+    scored: BoolArray,
+    reference: _Reference,
 ) -> tuple[pa.Table, dict[str, Any]]:
-    """What policies fitted outside ``fold`` decide on it, and how foreign it looked to them."""
+    """What policies fitted outside ``fold`` decide on its ``scored`` queries (Q,).
+
+    And how foreign these looked to them.
+    """
     shop = fits.shop
-    rows, unseen = rows_of_fold(shop, folds, fold), np.flatnonzero(folds == fold)
-    if rows is None:
+    rows, unseen = rows_of_fold(shop, folds, fold), np.flatnonzero((folds == fold) & scored)
+    if rows is None or not len(unseen):
         shop.task.advance(fits.steps)
         return DecisionTable().finish(), {}
     names = {"default": reference.default, "overhead_ms": reference.overhead_ms}

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from arms.records import Status
 from oracle.release.layout import FORMAT_VERSION, SUMMARIES, description_of
-from oracle.tables import RELEVANT_GRADES
+from oracle.tables import RELEVANT_GRADES, RELEVANT_IDS
 
 SPLITS = ("train", "val", "test")
 STATUSES: tuple[str, ...] = get_args(Status)
@@ -38,6 +38,8 @@ _NULLABLE = (
     "reward",
     "visual_density",
     "grade",
+    "near_duplicate_group",
+    "document_group",
 )
 
 
@@ -88,6 +90,8 @@ def _column(
     if name == RELEVANT_GRADES:
         grade = {"type": "integer", "minimum": 1}
         return {**described, "type": ["array", "null"], "items": grade}
+    if name == RELEVANT_IDS:
+        return {**described, "type": ["array", "null"], "items": {"type": "string"}}
     if name in ("arm", "best_arm"):
         return {**described, "enum": arms + [None] * (name == "best_arm")}
     choices = {"status": list(STATUSES), "split": list(SPLITS), "arm_set": ["router", "pipelines"]}

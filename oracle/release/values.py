@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from oracle.release.graded_quality import (
     sound_relevant_grades,
 )
 from oracle.release.grades import grade_faults
+from oracle.release.group_faults import group_faults, relevant_id_faults
 from oracle.release.json_schema import RAN, SPLITS, STATUSES
 from oracle.release.ranking_order import order_faults
 from oracle.release.sample_medians import sample_faults
@@ -30,10 +32,12 @@ def value_faults(
     pipelines: Sequence[str],
     measures: Sequence[str],
     whole_runs: bool = True,
+    split: Any = None,
 ) -> list[Fault]:
     """Return every fault in the values of ``tables``, which have the columns they should have.
 
     ``whole_runs``: no ranking was cut, nor a score rounded, after its quality was computed.
+    ``split``: what the manifest says of the split, whatever that is.
     """
     faults: list[Fault] = []
     for name, table in tables.items():
@@ -43,6 +47,7 @@ def value_faults(
     queries = tables.get("queries")
     if queries is not None:
         faults += _query_faults(queries)
+        faults += group_faults(queries, split)
     if "labels" in tables:
         faults += _label_faults(tables["labels"], pipelines, measures)
         if queries is not None:
@@ -59,6 +64,8 @@ def value_faults(
     if queries is not None and RELEVANT_GRADES in queries.column_names:
         faults += relevant_grade_faults(queries)
         relevant = sound_relevant_grades(queries)
+        graded = "runs" in tables and GRADE in tables["runs"].column_names
+        faults += relevant_id_faults(queries, tables["runs"] if graded else None)
     if "runs" in tables and GRADE in tables["runs"].column_names:
         faults += grade_faults(tables["runs"], tables.get("labels"), measures, relevant or ())
         if relevant is not None and "labels" in tables:

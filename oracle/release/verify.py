@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from arms.errors import LabelsError
-from oracle.labels import MANIFEST, SCHEMA_VERSION
+from oracle.labels import MANIFEST, SCHEMA_VERSION, SPLIT
 from oracle.release.checksums import parse_checksums, sha256_of
 from oracle.release.faults import Fault
 from oracle.release.json_schema import release_json_schema
@@ -266,7 +266,7 @@ def _content_faults(folder: Path, sound: set[str], manifest: Mapping[str, Any]) 
             folder / SCHEMA, release_json_schema(there, pipelines, measures)
         )
     whole = not rankings_were_cut(manifest)
-    return faults + value_faults(tables, pipelines, measures, whole_runs=whole)
+    return faults + value_faults(tables, pipelines, measures, whole, manifest.get(SPLIT))
 
 
 def rankings_were_cut(manifest: Mapping[str, Any]) -> bool:

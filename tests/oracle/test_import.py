@@ -614,3 +614,49 @@ def test_imported_labels_are_released_and_sound(tmp_path, trec):
         manifest = json.loads((out / "manifest.json").read_text())
         assert str(tmp_path) not in json.dumps(manifest)
     assert Path(tmp_path / "out" / "trec" / "runs.parquet").is_file()
+
+
+def read_queries(folder):
+    return pq.read_table(folder / "queries.parquet").to_pydict()
+
+
+ASKED = "what was the total revenue of the whole company and all its subsidiaries in the year {}?"
+
+
+def test_without_judgements_nearly_equal_texts_share_a_split(tmp_path):
+    columns = tables.wide_columns(40)
+    topics = ("cats", "engines", "violins", "glaciers", "ballots", "orchids", "tariffs", "comets")
+    texts = [f"{topics[row % 8]} {topics[row // 8]} {row}" for row in range(36)]
+    columns["query"] = texts + [ASKED.format(year) for year in (2017, 2018, 2019, 2020)]
+    done = import_wide(tables.write_csv(columns, tmp_path / "t.csv"), tmp_path / "near", STRICT)
+    labels = read_labels(done.folder)
+    assert done.split == labels.manifest["split"] == {"by": "near_duplicate", "fallbacks": {}}
+    asked = np.array([text.startswith("what was") for text in labels.texts])
+    assert len(set(labels.near_duplicate_groups[asked & (labels.datasets == "a")])) == 1
+    for dataset in set(labels.datasets):
+        mine = asked & (labels.datasets == dataset)
+        assert len(set(labels.splits[mine])) == 1
+    assert all(one is None for one in labels.document_groups)
+    options = replace(STRICT, split="document", overwrite=True)
+    done = import_wide(tmp_path / "t.csv", tmp_path / "near", options)
+    assert {one["used"] for one in done.split["fallbacks"].values()} == {"near_duplicate"}
+    again = read_labels(done.folder)
+    assert again.splits.tolist() == labels.splits.tolist()
+
+
+def test_a_split_that_is_given_is_called_given(tmp_path):
+    columns = tables.wide_columns(30)
+    columns["split"] = ["training", "dev", "Test"] * 10
+    done = import_wide(tables.write_csv(columns, tmp_path / "t.csv"), tmp_path / "labels", STRICT)
+    assert done.split == {"by": "query", "given": True, "fallbacks": {}}
+
+
+def test_trec_judgements_group_by_document_with_or_without_texts(trec, tmp_path):
+    trec.qrels.write_text("q1 0 d1 2\nq1 0 d2 1\nq2 0 d2 1\nq3 0 d9 1\nq4 0 d7 0\n")
+    for name, source in (("texts", trec), ("none", replace(trec, queries=None))):
+        import_trec(source, tmp_path / name, replace(LENIENT, split="document"))
+        queries = read_queries(tmp_path / name)
+        assert queries["relevant_ids"] == [["d1", "d2"], ["d2"], ["d9"]]
+        groups = queries["document_group"]
+        assert groups[0] == groups[1] != groups[2]
+        assert (queries["near_duplicate_group"] == [None] * 3) is (name == "none")

@@ -18,6 +18,7 @@ from arms.errors import LabelsError, SettingsError
 from oracle.labels import read_labels
 from oracle.release.card import size_category
 from oracle.release.checksums import sha256_of, write_checksums
+from oracle.release.group_faults import relevant_id_faults
 from oracle.release.licences import parse_licence
 from oracle.release.verify import verify_release
 from oracle.release.write import release_labels
@@ -734,3 +735,71 @@ print(queries.num_rows, queries.column_names)
     assert f"bm25                     0.681 {latency_ms:10.2f} ms" in shown.stdout
     assert "λ = 0" in shown.stdout
     assert verify_release(target) == []  # running the example leaves nothing behind
+
+
+def test_a_group_on_two_sides_is_named_where_the_split_is_by_it(release):
+    queries = pq.read_table(release / "queries.parquet").to_pydict()
+    test, train = queries["split"].index("test"), queries["split"].index("train")
+    assert queries["dataset"][test] == queries["dataset"][train]
+    group = queries["near_duplicate_group"][test]
+    edit_table(release / "queries.parquet", with_cell("near_duplicate_group", train, group))
+    edit_table(release / "queries.parquet", with_cell("document_group", train, group))
+    sign(release)
+    assert faults_of(release) == []  # the split is by equal texts alone
+    for by in ("near_duplicate", "document"):
+        edit_json(release / "manifest.json", lambda one, by=by: one.update(split={"by": by}))
+        sign(release)
+        assert (
+            f"the split is by {by}, and a query of its group is in another" in faults_of(release)[0]
+        )
+    for odd in ({"by": "document", "given": True}, {"by": "moon"}, "document", [], {"by": []}):
+        edit_json(release / "manifest.json", lambda one, odd=odd: one.update(split=odd))
+        sign(release)
+        assert faults_of(release) == []
+
+
+def test_a_group_that_parts_a_looser_one_is_named(release):
+    queries = pq.read_table(release / "queries.parquet").to_pydict()
+    rows = [row for row, split in enumerate(queries["split"]) if split == "train"][:2]
+    for row in rows:
+        edit_table(release / "queries.parquet", with_cell("text_group", row, "shared"))
+    sign(release)
+    assert "near_duplicate_group parts queries of one text_group" in faults_of(release)[0]
+
+
+@pytest.mark.parametrize(
+    ("grades", "ids", "told"),
+    [
+        ([2, 1], ["a"], "relevant_ids doesn't name as many documents as relevant_grades"),
+        ([2, 1], None, "relevant_ids doesn't name as many documents as relevant_grades"),
+        ([1, 1], ["b", "a"], "relevant_ids isn't a list of different documents by grade, then id"),
+        ([1, 1], ["a", "a"], "relevant_ids isn't a list of different documents by grade, then id"),
+        ([1], [None], "relevant_ids isn't a list of different documents by grade, then id"),
+        ([2, 1], ["a", "b"], "grade isn't the one that relevant_ids and relevant_grades tell of"),
+        ([2, 1], ["b", "a"], None),
+        ([1, 1], ["a", "b"], None),
+        ([], [], "grade isn't the one that relevant_ids and relevant_grades tell of"),
+        (None, None, None),
+    ],
+)
+def test_relevant_documents_that_do_not_fit_are_named(grades, ids, told):
+    queries = pa.table(
+        {
+            "dataset": ["d"],
+            "query_id": ["q"],
+            "relevant_grades": pa.array([grades], pa.list_(pa.int32())),
+            "relevant_ids": pa.array([ids], pa.list_(pa.string())),
+        }
+    )
+    runs = pa.table(
+        {
+            "dataset": ["d", "d", "d"],
+            "query_id": ["q", "q", "strange"],
+            "arm": ["bm25"] * 3,
+            "doc_id": ["a", "z", "a"],
+            "grade": pa.array([1, 0, 9], pa.int32()),
+        }
+    )
+    faults = [fault.message for fault in relevant_id_faults(queries, runs)]
+    assert len(faults) == (told is not None)
+    assert told is None or faults[0].startswith(told)

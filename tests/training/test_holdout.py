@@ -4,6 +4,8 @@ import csv
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import l2r
@@ -33,9 +35,9 @@ def run(tmp_path_factory, tiny_bert):
     return root
 
 
-def holdout(root, capsys):
+def holdout(root, capsys, *words):
     with pytest.raises(SystemExit) as stopped:
-        l2r.main(["holdout", str(root / "run.yaml")])
+        l2r.main(["holdout", str(root / "run.yaml"), *words])
     return int(stopped.value.code or 0), *capsys.readouterr()
 
 
@@ -68,7 +70,9 @@ def test_in_domain_beside_out_of_domain(run, capsys, monkeypatch):
     assert len(fits) == 7
     assert fits[4:] == [{"alpha", "gamma"}, {"alpha", "gamma"}, {"alpha", "beta"}]
     assert fits[3] == {"beta", "gamma"}
-    assert "240 queries of 3 datasets, each decided twice" in printed
+    assert "240 queries of 3 datasets, each decided by policies that never saw it" in printed
+    assert "by cross-validation by query; and out of domain" in printed
+    assert "in domain, query split" in printed
     assert "changes the reward of the default router out of domain by" in printed
 
     rows = rows_of(run / "out" / "holdout" / "holdout.csv")
@@ -76,9 +80,10 @@ def test_in_domain_beside_out_of_domain(run, capsys, monkeypatch):
     assert {"router", "router_guarded", "tfidf", "best static", "oracle over A"} <= policies
     assert {row["scope"] for row in rows} == {"all datasets", "alpha", "beta", "gamma"}
     for row in rows:
-        inside, outside = float(row["in_domain_reward"]), float(row["out_of_domain_reward"])
-        assert float(row["difference"]) == pytest.approx(outside - inside, abs=2e-6)
-        assert float(row["difference_low"]) <= float(row["difference"])
+        inside, outside = float(row["in_domain_reward_query"]), float(row["out_of_domain_reward"])
+        difference = float(row["difference_query"])
+        assert difference == pytest.approx(outside - inside, abs=2e-6)
+        assert float(row["difference_query_low"]) <= difference
         assert outside <= 1.0
     best = {row["scope"]: row for row in rows if (row["policy"], row["lam"]) == ("tfidf", "0.0")}
     assert float(best["all datasets"]["over_best_static"]) > 0.08  # words tell across datasets too
@@ -170,3 +175,69 @@ def test_a_static_default_is_held_out_guarded_and_resumed(run, tiny_bert, capsys
     domains = json.loads((run / "static" / "holdout" / "domains.json").read_text())
     assert len(domains["datasets"]) == 3
     assert all(0 <= one["auroc"] <= 1 for one in domains["datasets"])
+
+
+def with_documents(folder, size):
+    """Let runs of ``size`` queries share documents."""
+    queries = pq.read_table(folder / "queries.parquet").to_pydict()
+    queries["document_group"] = [f"x{n // size}" for n in range(len(queries["query_id"]))]
+    pq.write_table(pa.table(queries), folder / "queries.parquet")
+
+
+def test_named_datasets_alone_are_left_out_under_several_splits(
+    tmp_path, tiny_bert, capsys, monkeypatch
+):
+    import training.cross_validation
+
+    fits = []
+    real = training.cross_validation.fitting.fit_frozen
+
+    def counting(shop, lams, train, validation, log=False):
+        fits.append(sorted(set(shop.action.datasets[np.concatenate([train, validation])])))
+        return real(shop, lams, train, validation, log)
+
+    monkeypatch.setattr(training.cross_validation.fitting, "fit_frozen", counting)
+    write_labels(tmp_path / "labels", count=240, datasets=("alpha", "beta", "gamma"), late=False)
+    with_documents(tmp_path / "labels", 5)
+    (tmp_path / "run.yaml").write_text(RUN.format(encoder=tiny_bert))
+    code, printed, _ = holdout(
+        tmp_path, capsys, "--leave-out", "gamma", "--leave-out", "alpha", "--together"
+    )
+    assert code == 0
+    # The reference without either, two folds of each split with all, the rest without either.
+    every = ["alpha", "beta", "gamma"]
+    assert fits == [["beta"], every, every, every, every, ["beta"]]
+    assert "160 queries of 2 datasets" in printed
+    assert "by cross-validation by query and by document" in printed
+    assert "all of these left out at once" in printed
+    rows = rows_of(tmp_path / "out" / "holdout" / "holdout.csv")
+    assert {row["scope"] for row in rows} == {"all datasets", "alpha", "gamma"}
+    for row in rows:
+        for split in ("query", "document"):
+            inside, outside = (row[f"in_domain_reward_{split}"], row["out_of_domain_reward"])
+            difference = float(outside) - float(inside)
+            assert float(row[f"difference_{split}"]) == pytest.approx(difference, abs=2e-6)
+    learned = [row for row in rows if row["policy"] == "tfidf" and row["scope"] == "all datasets"]
+    assert any(row["in_domain_reward_query"] != row["in_domain_reward_document"] for row in learned)
+    facts = json.loads((tmp_path / "out" / "holdout" / "domains.json").read_text())
+    assert (facts["left_out"], facts["together"]) == (["alpha", "gamma"], True)
+    assert list(facts["splits"]) == ["query", "document"]
+
+    code, printed, _ = holdout(tmp_path, capsys, "--split", "document", "--leave-out", "beta")
+    assert code == 0 and "80 queries of 1 dataset, " in printed
+    assert "query split" not in printed and "document split" in printed
+    assert fits[6:] == [["alpha", "gamma"], every, every, ["alpha", "gamma"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--leave-out", "delta"), "--leave-out must name datasets of the labels (alpha, beta,"),
+        (("--together",), "every dataset is left out at once, so there is none to train on"),
+        (("--split", "moon"), "--split is one of query, near_duplicate, document, got 'moon'"),
+    ],
+)
+def test_what_cannot_be_left_out_is_refused(run, capsys, words, told):
+    code, _, said = holdout(run, capsys, *words)
+    assert code == 1
+    assert told in said
