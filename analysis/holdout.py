@@ -21,6 +21,7 @@ from analysis.roles import in_report_order, role_of
 from analysis.settings import ReportSettings
 from arms.errors import RouterError
 from arms.read_errors import damage
+from oracle.groups import STRENGTHS
 from oracle.labels import read_labels
 from router.policy_names import BEST_STATIC, RANDOM_SAME_MIX, ROUTER, STRONGEST_SIMPLE
 
@@ -79,7 +80,7 @@ def read_holdout(labels_folder: Path, folder: Path, settings: ReportSettings) ->
     """
     labels = read_labels(labels_folder)
     domains = _read_domains(folder / "domains.json")
-    splits = tuple(domains["splits"])
+    splits = tuple(one for one in STRENGTHS if one in domains["splits"])
     outside, *inside = (
         join_decisions(read_decision_batches(folder / f"{name}.parquet"), labels)
         for name in ("out_of_domain", *(f"in_domain_{split}" for split in splits))

@@ -63,10 +63,10 @@ def domain_table(found: HoldOut) -> Table:
 def _in_words(found: HoldOut) -> str:
     """What the folds in domain keep together, and where they don't."""
     said = []
-    for split, entry in found.domains["splits"].items():
+    for split in found.splits:
+        fallbacks = found.domains["splits"][split]["fallbacks"]
         loosened = ", ".join(
-            f"{dataset} by {SPLIT_NAMES[one['used']]}"
-            for dataset, one in entry["fallbacks"].items()
+            f"{dataset} by {SPLIT_NAMES[one['used']]}" for dataset, one in fallbacks.items()
         )
         said.append(f"by {SPLIT_NAMES[split]}{f' ({loosened})' if loosened else ''}")
     return " and ".join(said)

@@ -230,7 +230,7 @@ def test_it_is_left_out_where_one_dataset_is(trained, tmp_path, tiny_bert, capsy
     printed, errors = capsys.readouterr()
     assert int(stopped.value.code or 0) == 0, errors
     assert "merging" in printed
-    for name in ("in_domain", "out_of_domain"):
+    for name in ("in_domain_query", "out_of_domain"):
         told = read_decisions(tmp_path / "out" / "holdout" / f"{name}.parquet").to_pandas()
         merged = told[(told["policy"] == "merging") & (told["lam"] == 0.0)]
         assert len(merged) == 300
