@@ -217,7 +217,9 @@ def test_named_datasets_alone_are_left_out_under_several_splits(
             inside, outside = (row[f"in_domain_reward_{split}"], row["out_of_domain_reward"])
             difference = float(outside) - float(inside)
             assert float(row[f"difference_{split}"]) == pytest.approx(difference, abs=2e-6)
-    learned = [row for row in rows if row["policy"] == "tfidf" and row["scope"] == "all datasets"]
+    learned = [
+        row for row in rows if row["policy"] == "router_per_lam" and row["scope"] == "all datasets"
+    ]
     assert any(row["in_domain_reward_query"] != row["in_domain_reward_document"] for row in learned)
     facts = json.loads((tmp_path / "out" / "holdout" / "domains.json").read_text())
     assert (facts["left_out"], facts["together"]) == (["alpha", "gamma"], True)
