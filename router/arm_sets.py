@@ -6,16 +6,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from arms.reward import reward
 from router.policies.files import POLICY, check_numbers
+from router.policy import Combine
 
 _KEYS = ("arms", "quality", "share", "latency_ms", "queries", "reads_vectors", "model")
 
 
 class Ranker(Protocol):
     """Ranks anew what the arms of a set found."""
+
+    combine: ClassVar[Combine]
+    """Of the plans that are answered so."""
 
     def save(self, folder: Path) -> dict[str, Any]:
         """Write what doesn't go into JSON into the new ``folder``; return the rest."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from arms.fused_scores import NORMALISATIONS, Normalisation, missing_values, normalised_scores
 from arms.records import Ranking
 from arms.reward import FloatArray
+from router.policy import Combine
 from router.probe_features import key_of
 
 Method = Literal["reciprocal_ranks", Normalisation]
@@ -71,6 +72,8 @@ def prior_values(counts: NDArray[np.integer]) -> FloatArray:
 @dataclass(frozen=True)
 class ListFusion:
     """Fuses the lists of a set of arms; implements :class:`router.arm_sets.Ranker`."""
+
+    combine: ClassVar[Combine] = "fuse"
 
     arms: tuple[str, ...]
     method: Method

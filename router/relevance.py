@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ from router.policies.files import (
     sha256_of,
     write_arrays,
 )
-from router.policy import Embeddings
+from router.policy import Combine, Embeddings
 from router.probe_features import LIST_FEATURES, Lists
 from router.query_features import SURFACE_FEATURES
 from router.query_vectors import QueryVectors
@@ -65,6 +65,8 @@ class Told:
 @dataclass(frozen=True)
 class RelevanceModel:
     """Expects each candidate's gain, and from it each probe's nDCG@k; may order them too."""
+
+    combine: ClassVar[Combine] = "merge"
 
     booster: Boosters
     """A model of the gain; where candidates are to be ordered, another whose scores do that."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from arms.errors import SettingsError
 from arms.reward import FloatArray, latency_share
 from router.arm_sets import ArmSet, RankerT
 from router.policies.over_arm_sets import OverArmSets
-from router.policy import Known
+from router.policy import Combine, Known
 from training.fitting import Rows, Workshop
 from training.own_rankings import own_quality, primary
 from training.plan_outcomes import plan_outcomes
@@ -71,7 +71,7 @@ def measured(
     shop: Workshop,
     policy: OverArmSets[RankerT],
     rows: Rows,
-    deciding_ms: float,
+    deciding_ms: Mapping[Combine, float],
     embedding_ms: float = 0.0,
 ) -> list[ArmSet[RankerT]]:
     """Each arm set with its means on ``rows``, the same queries for all.
@@ -82,7 +82,7 @@ def measured(
         shop: see there.
         policy: whose sets.
         rows: of held-out queries, all of them comparable.
-        deciding_ms: taken for ranking anew.
+        deciding_ms: taken for ranking anew, by how arms are combined.
         embedding_ms: taken for the query's vector where a set reads it and no arm's labels tell.
     """
     table = shop.action.rows(rows)
@@ -96,7 +96,8 @@ def measured(
             at = np.arange(len(rows)), columns
             quality, taken_ms = table.quality[at], table.latency_ms[at]
         else:
-            quality, taken_ms = ranked_anew(shop, policy, number, rows, deciding_ms, embedding_ms)
+            times = deciding_ms[arm_set.model.combine], embedding_ms
+            quality, taken_ms = ranked_anew(shop, policy, number, rows, *times)
         share = latency_share(taken_ms, total_ms)
         found.append(
             replace(

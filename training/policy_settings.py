@@ -214,6 +214,10 @@ class MergingSettings(Settings):
     depth: int = Field(
         default=20, ge=10, le=1000, description="documents looked at of each, if labels hold them"
     )
+    fuse: bool = Field(
+        default=True,
+        description="compare the sets of tuned fusion too; it takes less time than trees",
+    )
     trees: MergingTrees = MergingTrees()
     unseen_share: float = Field(
         default=0.25,

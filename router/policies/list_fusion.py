@@ -90,10 +90,10 @@ class ListFusionPolicy(OverArmSets[ListFusion]):
         number = self.arm_set_at(lam)
         if self.arm_sets[number].model is None:
             return self._alone(lam, len(queries))
-        return self._preferred(number, len(queries))
+        return self.preferred(number, len(queries))
 
-    def _preferred(self, number: int, n: int) -> FloatArray:
-        """(n, A) over the arms of the set, by their mean quality alone."""
+    def preferred(self, number: int, n: int) -> FloatArray:
+        """(n, A) softmax over the arms of the set, by their mean quality alone / τ."""
         values = np.full(len(self.arms), -np.inf)
         for one in self.arm_sets:
             if one.model is None and one.arms[0] in self.arm_sets[number].arms:
@@ -122,7 +122,7 @@ class ListFusionPolicy(OverArmSets[ListFusion]):
                 f"the policy '{self.name}' fuses what {', '.join(arm_set.arms)} find; give their "
                 "rankings (Known.probed), or choose a policy that runs one arm"
             )
-        rows = masked(self._preferred(number, len(queries)), known)
+        rows = masked(self.preferred(number, len(queries)), known)
         plans: list[Plan] = []
         rankings: list[Ranking | None] = []
         for row in range(len(queries)):

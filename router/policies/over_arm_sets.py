@@ -20,9 +20,6 @@ from router.arm_sets import ArmSet, RankerT, best_arm_set, lams_of_arm_sets
 from router.policies.over_vectors import softmax_over
 from router.policy import NOTHING, Decided, Expected, Known, Plan, Policy, masked
 
-OWN_RANKING = ("merge", "fuse")
-"""How plans combine arms whose answer may be the policy's own ranking."""
-
 
 class OverArmSets(Policy, Generic[RankerT]):
     """Takes the arm set with the highest mean reward at λ; ties to less share, then the earlier.
@@ -113,7 +110,7 @@ class OverArmSets(Policy, Generic[RankerT]):
     def means_of(self, plan: Plan) -> Expected | None:
         """What the set that ranks just these arms anew comes to; None where there is none."""
         for arm_set in self.arm_sets:
-            ranks = arm_set.model is not None and plan.combine in OWN_RANKING
+            ranks = arm_set.model is not None and plan.combine == arm_set.model.combine
             if ranks and set(arm_set.arms) == set(plan.arms):
                 return Expected(arm_set.quality, arm_set.latency_ms, arm_set.queries)
         return None

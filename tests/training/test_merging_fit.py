@@ -20,6 +20,7 @@ from training.arm_sets import nested_sets
 from training.calibrating import HeldOut, realised_by, steps_of
 from training.deciding import measured_overheads
 from training.default_policy import validation_reward
+from training.learners.list_fusion import FusionLearner
 from training.learners.merging import WEIGHTS, MergingLearner
 from training.own_rankings import own_quality, primary
 from training.policy_settings import MergingSettings
@@ -30,7 +31,9 @@ def small_shop(folder, tiny_bert):
     shop = make_shop(folder, tiny_bert)
     relevance = shop.settings.probing.relevance.model_copy(update={"rounds": 25})
     probing = shop.settings.probing.model_copy(update={"relevance": relevance})
-    return replace(shop, settings=shop.settings.model_copy(update={"probing": probing}))
+    merging = MergingSettings(fuse=False)
+    changed = {"probing": probing, "merging": merging}
+    return replace(shop, settings=shop.settings.model_copy(update=changed))
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +47,7 @@ def policy(shop):
 
 
 def with_settings(shop, **changed):
-    merging = MergingSettings(**changed)
+    merging = MergingSettings(**{"fuse": False, **changed})
     return replace(shop, settings=shop.settings.model_copy(update={"merging": merging}))
 
 
@@ -178,8 +181,10 @@ def test_fits_repeat_and_saved_it_decides_alike(shop, policy, tmp_path):
         folder.mkdir()
         one.save(folder)
     files = sorted(one.relative_to(folders[0]) for one in folders[0].rglob("*") if one.is_file())
-    # Of each set two models and their past, and two models without.
-    assert len(files) == 1 + 3 * 5 + (policy.vectors is not None)
+    # Of each set two models and their past, and two models without, unless history gained nothing.
+    models = [one.model for one in policy.arm_sets if one.model is not None]
+    count = sum(2 if model.plain is None else 5 for model in models)
+    assert len(files) == 1 + count + (policy.vectors is not None)
     for name in files:
         assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
     loaded = load_policy(folders[0])
@@ -213,6 +218,42 @@ def test_without_history_it_is_the_models_that_answer_where_there_is_none(shop, 
         np.testing.assert_array_equal(other.predicted_quality, answers[0].predicted_quality)
     before = [one.merge(number, texts, known) for one in (alone, taken)]
     assert before[0].rankings == before[1].rankings
+
+
+def test_sets_of_tuned_fusion_stand_beside_those_of_trees(shop, tmp_path):
+    rows = rows_of(shop, "train"), rows_of(shop, "val")
+    fused = FusionLearner("tuned_fusion").fit(shop, *rows)
+    policy = fit(shop, fuse=True)
+    taken = MergingLearner().fit(
+        replace(with_settings(shop, fuse=True), learned={"tuned_fusion": fused}), *rows
+    )
+    asked = rows_of(shop, "test")
+    known, texts = known_of(shop, policy, asked), shop.action.texts[asked].tolist()
+    kinds = [one.model.combine for one in policy.arm_sets if one.model is not None]
+    wanted = [number for number, one in enumerate(fused.arm_sets) if one.model is not None]
+    assert kinds == ["merge"] * 3 + ["fuse"] * len(wanted)
+    (tmp_path / "saved").mkdir()
+    policy.save(tmp_path / "saved")
+    for other in (policy, taken, policy.without_history("plain"), load_policy(tmp_path / "saved")):
+        for number, at in zip(
+            wanted, range(len(other.arm_sets) - len(wanted), len(other.arm_sets)), strict=True
+        ):
+            ours, theirs = other.arm_sets[at], fused.arm_sets[number]
+            assert (ours.arms, ours.model.method) == (theirs.arms, theirs.model.method)
+            assert (ours.quality, ours.share) == (theirs.quality, theirs.share)
+            answers = [other.merge(at, texts, known), fused.merge(number, texts, known)]
+            assert answers[0].rankings == answers[1].rankings
+            assert answers[0].plans == answers[1].plans
+    # Where nothing but a fused set is worth anything, it answers, and its means are told.
+    at = len(policy.arm_sets) - 1
+    only = policy.with_arm_sets(
+        [replace(one, quality=float(n == at)) for n, one in enumerate(policy.arm_sets)]
+    )
+    decided = only.decide(texts, 0.0, known)
+    assert {plan.combine for plan in decided.plans} == {"fuse"}
+    assert only.means_of(decided.plans[0]).quality == 1.0
+    rows_told = only.probabilities(texts, 0.0, known)
+    np.testing.assert_allclose(rows_told.sum(axis=1), 1.0)
 
 
 def test_history_that_gains_nothing_is_left_out(shop, policy):

@@ -34,7 +34,8 @@ _FOUND: WeakKeyDictionary[RecordedRuns, dict[tuple[tuple[str, ...], int], Found]
     WeakKeyDictionary()
 )
 Simple = Literal["reciprocal_ranks", "tuned_fusion", "tuned_fusion_prior"]
-_PARTS: tuple[Simple, ...] = ("reciprocal_ranks", "tuned_fusion")
+TUNED_FUSION: Simple = "tuned_fusion"
+_PARTS: tuple[Simple, ...] = ("reciprocal_ranks", TUNED_FUSION)
 
 
 class FusionLearner:
@@ -52,6 +53,10 @@ class FusionLearner:
     def fit(self, shop: Workshop, train: Rows, validation: Rows) -> ListFusionPolicy | None:
         """Fit; None, and said so, where the labels don't tell how documents were judged."""
         shop.task.advance()
+        return self.fit_sets(shop, train, validation)
+
+    def fit_sets(self, shop: Workshop, train: Rows, validation: Rows) -> ListFusionPolicy | None:
+        """As :meth:`fit`, for a learner that takes the sets."""
         options, table = shop.settings.fusion, shop.action.rows(train)
         sets = fused_sets(table, options.arm_sets) if options.sets is None else options.sets
         check_sets("fusion", sets, table.arms)
@@ -70,7 +75,7 @@ class FusionLearner:
         alone: list[ArmSet[ListFusion]] = [ArmSet((arm,)) for arm in table.arms]
         arm_sets = [*alone, *(ArmSet(one.arms, model=one) for one in fusions)]
         policy = ListFusionPolicy(self.name, table.arms, arm_sets, prior, depth, shop.settings.tau)
-        with_means = measured(shop, policy, held_out, options.deciding_ms)
+        with_means = measured(shop, policy, held_out, {"fuse": options.deciding_ms})
         return ListFusionPolicy(self.name, table.arms, with_means, prior, depth, shop.settings.tau)
 
     def _fusions(

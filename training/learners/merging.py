@@ -1,28 +1,31 @@
 """``merging``: runs a set of arms, chosen by λ, and ranks anew what they found.
 
-Sets are nested, the cheapest arms first; each has models of its own. What a set is worth at a λ is
-measured on validation queries, beside every arm alone. ``merging_no_history`` is the same without
-the history of documents: those models are a part of ``merging`` and answer there too, where no
-document found has any.
+Sets are nested, the cheapest arms first; each has models of its own. The sets of ``tuned_fusion``
+stand beside them: where trees don't gain what they take, a few weights answer. What a set is worth
+at a λ is measured on validation queries, beside every arm alone. ``merging_no_history`` is the same
+without the history of documents: those models are a part of ``merging`` and answer there too, where
+no document found has any.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from router.arm_sets import ArmSet
 from router.frozen_queries import FrozenQueries
-from router.policies.merging import MergingPolicy
-from router.policy import Plan
+from router.policies.list_fusion import ListFusionPolicy
+from router.policies.merging import MergingModel, MergingPolicy
+from router.policy import Combine, Plan
 from router.quality_model import query_columns
 from router.query_vectors import QueryVectors
 from router.relevance import RelevanceModel
 from training.arm_sets import check_sets, lacking, measured, nested_sets, ranked_anew
 from training.fitting import Rows, Workshop
+from training.learners.list_fusion import TUNED_FUSION, FusionLearner
 from training.learners.probing import probe_depth
 from training.plan_outcomes import latency_of_arms, reused_ms
 from training.quality_fit import fit_vectors, lists_of, relative_quality
@@ -79,13 +82,14 @@ class MergingLearner:
             relative, _ = relative_quality(table)
             embedded, boosting = shop.embedded[train], shop.settings.boosting
             vectors = fit_vectors(embedded, relative, table.competes, boosting)
-        arm_sets: list[ArmSet[RelevanceModel]] = [ArmSet((arm,)) for arm in table.arms]
+        arm_sets: list[ArmSet[MergingModel]] = [ArmSet((arm,)) for arm in table.arms]
         for arms, reads in zip(sets, reading, strict=True):
             arm_set = fit_arm_set(
                 shop, train, arms, vectors if reads else None, depth, self.with_history
             )
             arm_sets += [] if arm_set is None else [arm_set]
         queries = None if vectors is None else FrozenQueries.of(shop.encoder)
+        arm_sets += fused_sets_of(shop, train, validation, depth) if options.fuse else []
         policy = MergingPolicy(
             self.name, table.arms, arm_sets, vectors, queries, depth, shop.settings.tau
         )
@@ -100,7 +104,11 @@ def with_means(
     With history, and what it would be without on other than ``datasets``, those of training.
     """
     options = shop.settings.merging
-    times = options.deciding_ms, options.embedding_ms
+    deciding_ms: Mapping[Combine, float] = {
+        "merge": options.deciding_ms,
+        "fuse": shop.settings.fusion.deciding_ms,
+    }
+    times = deciding_ms, options.embedding_ms
     means = measured(shop, policy, rows, *times)
     if not policy.learns_documents:
         return policy.with_arm_sets(means)
@@ -116,18 +124,35 @@ def weighed(shop: Workshop, policy: MergingPolicy, validation: Rows) -> MergingP
     """
     if not len(validation):
         return policy
-    found: list[ArmSet[RelevanceModel]] = []
+    found: list[ArmSet[MergingModel]] = []
     for number, arm_set in enumerate(policy.arm_sets):
-        best, chosen = -np.inf, arm_set
-        for weight in WEIGHTS if arm_set.model is not None and arm_set.model.plain else ():
-            assert arm_set.model is not None
-            trial = replace(arm_set, model=replace(arm_set.model, history_weight=weight))
+        best, chosen, model = -np.inf, arm_set, arm_set.model
+        has_history = isinstance(model, RelevanceModel) and model.plain is not None
+        for weight in WEIGHTS if has_history else ():
+            assert isinstance(model, RelevanceModel)
+            weighted = replace(model, history_weight=weight) if weight else model.without_history()
+            trial = replace(arm_set, model=weighted)
             others = [*found, trial, *policy.arm_sets[number + 1 :]]
             quality, _ = ranked_anew(shop, policy.with_arm_sets(others), number, validation)
             if quality.mean() > best + 1e-9:
                 best, chosen = float(quality.mean()), trial
         found.append(chosen)
     return policy.with_arm_sets(found)
+
+
+def fused_sets_of(
+    shop: Workshop, train: Rows, validation: Rows, depth: int
+) -> list[ArmSet[MergingModel]]:
+    """Return the sets of tuned fusion, fitted anew where it wasn't; none that reads other depths.
+
+    What they are worth isn't measured yet.
+    """
+    fused = shop.learned.get(TUNED_FUSION)
+    if not isinstance(fused, ListFusionPolicy):
+        fused = FusionLearner(TUNED_FUSION).fit_sets(shop, train, validation)
+    if fused is None or fused.probe_depth != depth:
+        return []
+    return [ArmSet(one.arms, model=one.model) for one in fused.arm_sets if one.model is not None]
 
 
 def reads_vectors(shop: Workshop, train: Rows, arms: Sequence[str]) -> bool:
@@ -148,7 +173,7 @@ def fit_arm_set(
     vectors: QueryVectors | None,
     depth: int,
     with_history: bool = True,
-) -> ArmSet[RelevanceModel] | None:
+) -> ArmSet[MergingModel] | None:
     """Fit the models of a set of arms on ``train``; None where no arm found anything.
 
     What it is worth isn't measured yet. ``vectors`` are of ``train``, None to read none; ``depth``
