@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
+from arms.bfloat16 import warn_where_slow
 from arms.encoders.chunks import length_sorted_batches
 from arms.encoders.query_backend import (
     PROBES,
@@ -52,6 +53,7 @@ def load_text_encoder(
     with _loading:
         found = _loaded.get(key)
         if found is None:
+            warn_where_slow(encoder.encoder_id, dtype, place)
             found = _loaded[key] = TextEncoder(encoder, dtype, place, max_tokens)
         return found
 

@@ -24,6 +24,7 @@ from pydantic import Field
 from pylate.models import ColBERT, Dense
 from sentence_transformers.models import Transformer
 
+from arms.bfloat16 import warn_where_slow
 from arms.encoders.chunks import length_sorted_batches
 from arms.encoders.query_backend import (
     PROBES,
@@ -81,11 +82,13 @@ def load_token_encoder(
     device: str = "auto",
 ) -> TokenEncoder:
     """Load an encoder, or return the one that another opened arm of this process holds."""
-    key = (encoder, settings, dtype, pick_device(device))
+    place = pick_device(device)
+    key = (encoder, settings, dtype, place)
     with _loading:
         found = _loaded.get(key)
         if found is None:
-            found = _loaded[key] = TokenEncoder(encoder, settings, dtype, pick_device(device))
+            warn_where_slow(encoder.encoder_id, dtype, place)
+            found = _loaded[key] = TokenEncoder(encoder, settings, dtype, place)
         return found
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from arms.bfloat16 import has_fast_bfloat16
 from arms.indexes.fold import UnitTable, top_documents
 from arms.indexes.maxsim import FloatArray, StreamedVectors, maxsim, noise, score, settled
 from arms.indexes.position_major import PositionMajor, RoundingError
@@ -125,9 +126,3 @@ def _kth_document(scores: FloatArray, rows: NDArray[np.integer], k: int) -> floa
     best = np.full(len(distinct), -np.inf, dtype=np.float32)
     np.maximum.at(best, place, scores)
     return float(np.partition(best, len(best) - k)[len(best) - k])
-
-
-def has_fast_bfloat16() -> bool:
-    """Whether this processor multiplies bfloat16 matrices in hardware (AMX)."""
-    check = getattr(torch.cpu, "_is_amx_tile_supported", None)
-    return bool(check and check())
