@@ -131,7 +131,9 @@ def test_relevant_grades_that_are_none_are_named(release):
     for row, grades in enumerate([[1, 2], [2, 0], [2, None], [2, 2000], [-1], [], None]):
         edit_table(release / "queries.parquet", with_cell("relevant_grades", row, grades))
     sign(release)
-    other, order = (one for one in faults_of(release) if one.startswith("queries"))
+    found = [one for one in faults_of(release) if one.startswith("queries")]
+    other, order, *of_ids = found
+    assert all("relevant_ids" in one for one in of_ids)
     assert "else than grades from 1 to 1000: row 2 (alpha, q01, [2, 0]), row 3" in other
     assert "and 1 more" in other
     assert order.endswith("isn't in descending order: row 1 (alpha, q00, [1, 2])")
