@@ -35,18 +35,19 @@ SEEDS = (42, 1, 2, 3, 4)
 PARTS = {"query": "folds over queries", "document": "folds over documents"}
 HOLDOUT = "holdout"
 TITLES = {**PARTS, HOLDOUT: "collections left out"}
-POLICIES = ("static_embedding", "reciprocal_ranks", "tuned_fusion", "tuned_fusion_prior")
+PRIOR = "tuned_fusion_prior"
+POLICIES = ("static_embedding", "reciprocal_ranks", "tuned_fusion", PRIOR)
 MERGING, WITHOUT = "merging", "merging_no_history"
 BEST, PER_DATASET, FUSION, ROUTER = (
     "best_static", "best_static_per_dataset", "tuned_fusion", "router",
 )  # fmt: skip
 SHOWN = (
-    BEST, PER_DATASET, "reciprocal_ranks", FUSION, "tuned_fusion_prior", ROUTER, MERGING, WITHOUT,
+    BEST, PER_DATASET, "reciprocal_ranks", FUSION, PRIOR, ROUTER, MERGING, WITHOUT,
     "oracle(A)",
 )  # fmt: skip
 COMPARED = (
     (ROUTER, BEST), (ROUTER, PER_DATASET), (FUSION, BEST), (WITHOUT, FUSION), (MERGING, WITHOUT),
-    (MERGING, FUSION), (MERGING, BEST),
+    (MERGING, FUSION), (MERGING, PRIOR), (MERGING, BEST),
 )  # fmt: skip
 
 

@@ -203,6 +203,13 @@ class Policy(ABC):
         """Each :meth:`cost_at` there is → a λ where it is met."""
         return {0: self.nearest_lam(0.0)}
 
+    def other_costs(self) -> Mapping[int, Policy]:
+        """Each :meth:`cost_at` that no λ meets here, but one may where it is fitted otherwise.
+
+        → a policy that meets it at every λ, to time it with.
+        """
+        return {}
+
     def frozen_encoder(self) -> str | None:
         """Return the revision of the frozen encoder whose query vectors it reads, if it does."""
         return None if self.queries is None else self.queries.resolved.revision

@@ -195,23 +195,27 @@ def measured_overheads(
     candidates = candidates if len(candidates) else np.arange(len(table))
     spread = np.linspace(0, len(candidates) - 1, min(wanted, len(candidates)))
     rows = candidates[np.unique(spread.round().astype(np.intp))]
-    parts = {
-        f"{name} {cost}": (name, cost, lam)
-        for name, policy in policies.items()
-        for cost, lam in policy.lams_of_costs().items()
-    }
+    timed: dict[str, Policy] = {}
+    lams: dict[str, float] = {}
+    parts: dict[str, tuple[str, int]] = {}
+    for name, policy in policies.items():
+        # What is taken at no λ here may be taken in a fold, or by the policy fitted otherwise.
+        costs = {cost: (policy, lam) for cost, lam in policy.lams_of_costs().items()}
+        costs |= {cost: (other, 0.0) for cost, other in policy.other_costs().items()}
+        for cost, (one, lam) in sorted(costs.items()):
+            part = f"{name} {cost}"
+            timed[part], lams[part], parts[part] = one, lam, (name, cost)
     timed_ms = measure_overheads(
-        {part: policies[name] for part, (name, _, _) in parts.items()},
+        timed,
         table.texts[rows].tolist(),
-        {part: lam for part, (_, _, lam) in parts.items()},
+        lams,
         probed={
-            part: _probed(shop, policies[name], rows, policies[name].probes_at(lam))
-            for part, (name, _, lam) in parts.items()
+            part: _probed(shop, one, rows, one.probes_at(lams[part])) for part, one in timed.items()
         },
         seed=shop.settings.seed,
     )
     found: dict[str, dict[int, FloatArray]] = {name: {} for name in policies}
-    for part, (name, cost, _) in parts.items():
+    for part, (name, cost) in parts.items():
         taken = np.full(len(table), np.median(timed_ms[part]))
         taken[rows] = timed_ms[part]
         found[name][cost] = taken

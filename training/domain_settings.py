@@ -33,7 +33,7 @@ class GateSettings(Settings):
         "single arm; the best on validation is taken at each lam",
     )
     standard_errors: float = Field(
-        default=2.0, ge=0, description="of the gain that it must exceed; 0: any gain will do"
+        default=1.0, ge=0, description="of the gain that it must exceed; 0: any gain will do"
     )
 
     @field_validator("margins")

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any, ClassVar, Generic
 
 import numpy as np
@@ -106,6 +108,23 @@ class OverArmSets(Policy, Generic[RankerT]):
     def lams_of_costs(self) -> dict[int, float]:
         """Each arm set that is taken at some λ → a λ inside its range, or at its end."""
         return lams_of_arm_sets(self.arm_sets)
+
+    def other_costs(self) -> Mapping[int, Policy]:
+        """Each arm set that is taken at no λ → the policy that takes it at every λ."""
+        taken = self.lams_of_costs()
+        return {
+            number: self._always(number)
+            for number in range(len(self.arm_sets))
+            if number not in taken
+        }
+
+    def _always(self, number: int) -> OverArmSets[RankerT]:
+        found = copy(self)
+        found.arm_sets = tuple(
+            replace(one, quality=float(place == number), share=0.0)
+            for place, one in enumerate(self.arm_sets)
+        )
+        return found
 
     def means_of(self, plan: Plan) -> Expected | None:
         """What the set that ranks just these arms anew comes to; None where there is none."""

@@ -326,10 +326,15 @@ def test_nothing_is_reused_where_the_query_is_not_embedded(shop):
     assert reward == pytest.approx(1.0 - (alone / total_ms).mean())
 
 
-def test_deciding_is_timed_for_each_set_that_some_lam_takes(shop):
+def test_deciding_is_timed_for_each_set_as_a_fold_may_take_another(shop):
     policy = fit(shop, vectors_from_ms=1e6)  # the shop's vectors are made up
     costs = measured_overheads(shop, {"merging": policy})["merging"]
-    assert set(costs) == set(policy.lams_of_costs()) and len(costs) >= 2
+    assert set(costs) == set(range(len(policy.arm_sets)))
+    assert 2 <= len(policy.lams_of_costs()) < len(costs)
+    others = policy.other_costs()
+    assert set(others) == set(costs) - set(policy.lams_of_costs())
+    for number, other in others.items():
+        assert {other.cost_at(lam) for lam in (0.0, 0.5, 1.0)} == {number}
     assert all((taken > 0).all() for taken in costs.values())
     assert steps_of(policy) == tuple(policy.lams_of_costs().values())
 
