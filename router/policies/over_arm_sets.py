@@ -121,7 +121,7 @@ class OverArmSets(Policy, Generic[RankerT]):
     def _always(self, number: int) -> OverArmSets[RankerT]:
         found = copy(self)
         found.arm_sets = tuple(
-            replace(one, quality=float(place == number), share=0.0)
+            replace(one, quality=float(place == number), share=float(place != number))
             for place, one in enumerate(self.arm_sets)
         )
         return found
