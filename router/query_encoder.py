@@ -7,18 +7,20 @@ import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from arms.encoders.query_backend import PROBES, TORCH, QueryBackend, StatesGraph, choose_backend
 from arms.encoders.query_encoding import QueryEncoding
 from arms.encoders.resolve import ResolvedEncoder, resolve
 from arms.errors import RouterError
 from arms.extras import not_importable
 from arms.out_of_memory import is_out_of_memory, out_of_memory
-from router.pooling import embed_tokens, pad_tokens
+from router.pooling import embed_tokens, pad_tokens, parameters_of
 
 Dtype = Literal["float32", "bfloat16"]
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -30,7 +32,8 @@ class QueryEncoder:
     """Mean of the last hidden state over real tokens; no normalisation.
 
     Padding goes where the tokeniser puts it (decoder-only ones pad left), and never counts.
-    Safe to share between threads.
+    Safe to share between threads. On a processor a query alone runs the fastest way that is
+    installed (see :mod:`arms.encoders.query_backend`); several at once run in PyTorch.
 
     Args:
         encoder: a Hugging Face id, a local folder, None for the offline all-MiniLM-L6-v2, or
@@ -65,11 +68,14 @@ class QueryEncoder:
         self.max_tokens, self.dtype, self.device = max_tokens, dtype, device
         model, tokenizer = load_encoder(self.resolved, _DTYPES[dtype])
         self._model = model.to(device).eval().requires_grad_(False)
-        if device == "cpu" and dtype == "float32":
-            lay_out_for_few_tokens(self._model)
+        self._alone = TORCH
         self.token_limit = min(max_tokens, longest_input(model))
         self._tokenizer = TokenCutter(tokenizer, self.token_limit)
         self.dim = int(getattr(model.config, "hidden_size", 0)) or _probe_dim(self)
+        if device == "cpu" and dtype == "float32":
+            if adapter is None:
+                self._alone = self._fastest()
+            lay_out_for_few_tokens(self._model)
         if adapter is not None:
             self._model = _adapted(self._model, adapter, dtype)
 
@@ -81,6 +87,7 @@ class QueryEncoder:
         """
         twin = copy.copy(self)
         twin._model = _adapted(self._model, adapter, self.dtype)
+        twin._alone = TORCH
         return twin
 
     @property
@@ -103,13 +110,39 @@ class QueryEncoder:
         """(len(queries), dim) float32, in the order given; a query without tokens is zeros."""
         token_ids = self._tokenizer(queries)
         if len(token_ids) == 1 and token_ids[0]:
-            return self._forward(torch.tensor(token_ids), None)
+            return self._one(token_ids, self._alone.graph)
         embeddings = np.zeros((len(queries), self.dim), dtype=np.float32)
         for rows in length_buckets([len(tokens) for tokens in token_ids], _BATCH_TOKENS):
             batch = [token_ids[row] for row in rows]
             ids, mask = pad_tokens(batch, self._tokenizer.pad_id, self._tokenizer.padding_side)
             embeddings[rows] = self._forward(ids, None if mask.all() else mask)
         return embeddings
+
+    def _one(self, token_ids: list[list[int]], graph: StatesGraph | None) -> NDArray[np.float32]:
+        if graph is None:
+            return self._forward(torch.tensor(token_ids), None)
+        ids = np.array(token_ids, dtype=np.int64)
+        mean: NDArray[np.float32] = graph.states(ids, np.ones_like(ids)).mean(axis=1)
+        return mean
+
+    def _fastest(self) -> QueryBackend:
+        """What may run a query alone, compared with PyTorch; arms' encoders share its graph."""
+        probes = [[tokens] for tokens in self._tokenizer(PROBES) if tokens]
+
+        def unit(graph: StatesGraph | None) -> NDArray[np.float32]:
+            rows = np.concatenate([self._one(tokens, graph) for tokens in probes])
+            lengths: NDArray[np.float32] = np.linalg.norm(rows, axis=1, keepdims=True)
+            return rows / lengths
+
+        def distance(graph: StatesGraph) -> float:
+            return float(np.linalg.norm(unit(graph) - unit(None), axis=1).max())
+
+        module = SimpleNamespace(
+            auto_model=self._model,
+            parameters=self._model.parameters,
+            model_forward_params=parameters_of(self._model),
+        )
+        return choose_backend("auto", "root", self.resolved.revision, module, distance)
 
     def _forward(self, ids: torch.Tensor, mask: torch.Tensor | None) -> NDArray[np.float32]:
         with torch.inference_mode():

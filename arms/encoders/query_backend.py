@@ -322,7 +322,8 @@ def _key(weights: Hashable, revision: str, model: Any) -> str:
     config = {name: value for name, value in model.config.to_dict().items() if name[0] != "_"}
     for name in ("dtype", "torch_dtype"):
         config.pop(name, None)
-    shapes = [(name, tuple(one.shape)) for name, one in model.named_parameters()]
+    named = model.named_parameters()  # the pooler isn't part of the graph, and may be dropped
+    shapes = [(name, tuple(one.shape)) for name, one in named if not name.startswith("pooler.")]
     packages = ("torch", "transformers", "onnxscript", "onnxruntime")
     told = [_LAYOUT, repr(weights), revision, config, shapes, [_version(one) for one in packages]]
     content = json.dumps(told, sort_keys=True, default=str)

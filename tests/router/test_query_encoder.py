@@ -312,3 +312,11 @@ def test_an_adapter_of_another_architecture(tiny_bert, tiny_qwen3, tmp_path):
     adapter = save_lora(tiny_qwen3, tmp_path / "adapter")
     with pytest.raises(RouterError, match="doesn't fit its base model"):
         QueryEncoder(str(tiny_bert), adapter=adapter)
+
+
+def test_a_query_alone_may_run_as_a_graph_with_the_same_vectors() -> None:
+    pytest.importorskip("onnxruntime")
+    encoder = QueryEncoder()
+    assert encoder._alone.name != "torch", encoder._alone.reason
+    alone = np.concatenate([encoder.embed([query]) for query in QUERIES])
+    np.testing.assert_allclose(alone, encoder.embed(QUERIES), atol=1e-4)
