@@ -327,7 +327,7 @@ def run_stages(run: Any, datasets: list[Dataset], stages: tuple[str, ...]) -> No
         typer.echo(f"labels: {labels_folder}")
     if "train" in stages:
         from training.held_out import collapse_warnings
-        from training.train import train_routers
+        from training.train_routers import train_routers
 
         texts = texts_of(datasets)
         record = train_routers(labels_folder, texts, router_folder, run.training, _progress())

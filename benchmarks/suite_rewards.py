@@ -32,7 +32,7 @@ def arguments() -> argparse.Namespace:
 def trained(labels: Path, recipe: Path, folder: Path) -> Path:
     """Train as the recipe says, on these labels; return the router's folder."""
     import l2r
-    from training.train import train_routers
+    from training.train_routers import train_routers
 
     run = l2r.read_run(recipe)
     texts = {

@@ -131,8 +131,8 @@ class QueryEncoder:
 
         def unit(graph: StatesGraph | None) -> NDArray[np.float32]:
             rows = np.concatenate([self._one(tokens, graph) for tokens in probes])
-            lengths: NDArray[np.float32] = np.linalg.norm(rows, axis=1, keepdims=True)
-            return rows / lengths
+            unit_rows: NDArray[np.float32] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+            return unit_rows
 
         def distance(graph: StatesGraph) -> float:
             return float(np.linalg.norm(unit(graph) - unit(None), axis=1).max())

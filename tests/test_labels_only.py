@@ -22,7 +22,7 @@ from router.router import Router
 from tests.oracle import tables
 from tests.router.tiny_encoders import save_tiny_bert
 from training.settings import BaselineSettings, TrainingSettings
-from training.train import train_routers
+from training.train_routers import train_routers
 
 ROOT = Path(__file__).parent.parent
 ROWS = 600

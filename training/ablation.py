@@ -190,7 +190,7 @@ def ablate(
     validation rows: test is for reporting what was chosen.
 
     Raises:
-        LabelsError: the labels are unusable, see :func:`training.train.train_routers`.
+        LabelsError: the labels are unusable, see :func:`training.train_routers.train_routers`.
         RouterError: an encoder can't be loaded.
     """
     progress = progress or SilentProgress()

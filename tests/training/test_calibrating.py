@@ -16,7 +16,7 @@ from training.calibrate_router import calibrate_router
 from training.calibrating import HeldOut, calibrate_policy, fine_grid, realised_by
 from training.plan_outcomes import PlanOutcomes, plan_outcomes, plan_rewards
 from training.settings import BaselineSettings, TrainingSettings
-from training.train import train_routers
+from training.train_routers import train_routers
 
 TABLE = make_table(
     [[1.0, 0.5, 0.2], [0.2, 0.6, 0.4]],

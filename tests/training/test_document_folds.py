@@ -13,7 +13,7 @@ from tests.training.synthetic import write_labels
 from training.document_folds import decided_again, document_folds, split_warnings
 from training.settings import TrainingSettings
 from training.table import routing_table
-from training.train import train_routers
+from training.train_routers import train_routers
 
 
 def regroup(folder, documents):

@@ -151,7 +151,7 @@ def test_the_whole_command_with_gates(tiny_bert, tmp_path):
     from router.decisions import read_decisions
     from router.policies import load_policy
     from tests.training.synthetic import write_labels
-    from training.train import train_routers
+    from training.train_routers import train_routers
 
     labels = write_labels(tmp_path / "labels", count=300)
     settings = TrainingSettings(

@@ -17,7 +17,7 @@ from training.domain_settings import OutOfDomainSettings
 from training.guarding import mean_outcomes
 from training.policy_settings import StaticEmbeddingSettings
 from training.settings import TrainingSettings
-from training.train import train_routers
+from training.train_routers import train_routers
 
 
 def test_mean_outcomes_by_hand():

@@ -16,7 +16,7 @@ from tests.training.test_merging_runs import decisions_of
 from training.learners.list_fusion import fused_sets
 from training.policy_settings import FusionSettings
 from training.settings import FrozenSettings, TrainingSettings
-from training.train import train_routers
+from training.train_routers import train_routers
 
 FUSING = ("reciprocal_ranks", "tuned_fusion", "tuned_fusion_prior", "strongest_simple")
 LAMS = (0.0, 0.1, 1.0)

@@ -27,7 +27,7 @@ from training.policy_settings import (
 )
 from training.settings import FrozenSettings, TrainingSettings
 from training.table import routing_table
-from training.train import train_routers
+from training.train_routers import train_routers
 
 LAMS = (0.0, 1.0)
 TREES = {"rounds": 10, "learning_rate": 0.3, "feature_share": 1.0}

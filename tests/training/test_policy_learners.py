@@ -24,7 +24,7 @@ from training.linear_fits import fit_sigmoids, fit_softmax
 from training.policy_settings import BanditSettings, MultiLabelSettings
 from training.settings import FrozenSettings, TrainingSettings
 from training.table import routing_table
-from training.train import train_routers
+from training.train_routers import train_routers
 from training.work_folder import WorkFolder
 
 OURS = ("knn", "arabzadeh", "multi_label", "bandit", "ensemble_confidence", "ensemble_majority")

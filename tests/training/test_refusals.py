@@ -6,7 +6,7 @@ from arms.errors import SettingsError
 from tests.training.synthetic import write_labels
 from training.lightning_run import check_trainer
 from training.settings import TrainerSettings, TrainingSettings
-from training.train import train_routers
+from training.train_routers import train_routers
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from training.plan_outcomes import plan_outcomes
 from training.reused_encoding import reusable_encode_ms, saved_ms, shared_parts
 from training.settings import FrozenSettings, TrainingSettings
 from training.table import routing_table
-from training.train import train_routers
+from training.train_routers import train_routers
 
 ENCODE_MS = {"bm25": 0.0, "text_dense": 6.0, "text_rerank": 13.0, "text_late": 7.0}
 SAVED = {"bm25": 0.0, "text_dense": 6.0, "text_rerank": 0.0, "text_late": 0.0}

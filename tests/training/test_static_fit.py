@@ -17,7 +17,7 @@ from training.policy_settings import StaticEmbeddingSettings
 from training.settings import TrainingSettings
 from training.static_fit import FitOptions, LamTargets, StartView, fit_static, mixing, random_rows
 from training.static_table import inverse_frequency, reduced, start_table
-from training.train import train_routers
+from training.train_routers import train_routers
 
 ARMS = ("bm25", "text_dense", "text_rerank")
 TEXTS = [

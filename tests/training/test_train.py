@@ -15,7 +15,7 @@ from training.deciding import typical_ms
 from training.default_policy import validation_warnings
 from training.settings import FrozenSettings, LoraSettings, TrainingSettings
 from training.table import routing_table
-from training.train import train_routers
+from training.train_routers import train_routers
 
 LAMS = (0.0, 0.3)
 

@@ -6,7 +6,7 @@ import pytest
 from arms.errors import MissingExtraError
 from tests.training.synthetic import write_labels
 from training.settings import FrozenSettings, TrainingSettings, WandbSettings
-from training.train import train_routers
+from training.train_routers import train_routers
 from training.wandb_logger import NoRun, open_run
 
 
