@@ -253,7 +253,7 @@ def queries(
     Example: l2r queries my.yaml
     """
     from arms.corpora.query_folder import is_made, write_queries
-    from arms.corpora.reader import read_corpus
+    from arms.corpora.reader import read_documents
     from arms.errors import CorpusError
 
     run = read_run(run_file)
@@ -267,7 +267,7 @@ def queries(
     wanted = {}
     for one, target in zip(run.corpus, targets, strict=True):
         try:
-            corpus = read_corpus(one, _progress())
+            corpus = read_documents(one, _progress())
             if overwrite or not is_made(target, corpus, settings):
                 wanted[target] = corpus
         except CorpusError as error:
@@ -335,7 +335,7 @@ def run_stages(run: Any, datasets: list[Dataset], stages: tuple[str, ...]) -> No
             typer.echo(f"warning: {warning}", err=True)
         typer.echo(f"router: {router_folder}")
     if "report" in stages:
-        from analysis.report import write_report
+        from analysis.write_report import write_report
 
         paths = write_report(labels_folder, router_folder, run.output / "report", run.report)
         typer.echo(f"report: {paths.html}")
@@ -612,17 +612,14 @@ def select(
     typer.echo(f"policy         {choice.policy} ({choice.policy_kind})")
     if str(choice.plan) != choice.arm:
         typer.echo(f"plan           {choice.plan}")
-    for arm, probability in sorted(choice.probabilities.items(), key=lambda one: -one[1]):
-        typer.echo(f"  {probability:.3f}        {arm}")
+    for arm, probability in choice.ranked_arms:
+        typer.echo(f"  {probability}        {arm}")
     if choice.expected:
-        quality, latency_ms = choice.expected.quality, choice.expected.latency_ms
-        known = [] if quality is None else [f"quality {quality:.3f}"]
-        known += [] if latency_ms is None else [f"latency {latency_ms:.1f} ms"]
         done = "fused" if choice.plan.combine == "fuse" else "merged"
         together = f"the arms {done}, deciding included"
         of = together if choice.expects_plan else f"{choice.arm} alone"
         typer.echo(
-            f"expected       {', '.join(known) or 'unknown'}: {of}, over "
+            f"expected       {choice.expected.told}: {of}, over "
             f"{choice.expected.queries} held-out queries"
         )
     asked = "" if choice.lam_used == choice.lam else f", the nearest to {choice.lam:g} trained"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.compare import Side
-from analysis.report import RECORD as REPORT_RECORD
+from analysis.write_report import RECORD as REPORT_RECORD
 from arms.errors import SettingsError
 from arms.read_errors import damage
 from oracle.labels import MANIFEST, read_labels

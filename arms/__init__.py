@@ -1,1 +1,43 @@
-"""Retrieval pipelines (arms): records, the arm contract, corpora, encoders, indexes."""
+"""Retrieval pipelines (arms): records, the arm contract, corpora, encoders, indexes.
+
+Importing this package loads nothing heavy; :func:`read_corpus` loads what it needs when called.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from arms.corpora.corpus import Dataset
+
+__all__ = ["read_corpus"]
+
+
+def read_corpus(
+    path: str | Path | None = None, *, progress: bool = True, **settings: Any
+) -> Dataset:
+    """Read and check documents, queries and judgements; documents stay on disk.
+
+    Args:
+        path: the folder: ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/`` unless ``format=``
+            says otherwise. ``hub="owner/name"`` may take its place.
+        progress: show bars for long work.
+        settings: what an entry under ``corpus:`` of a YAML file may hold, e.g. ``name="manuals"``,
+            ``format="pdf"``, ``language="german"``, ``strict=False``.
+
+    Raises:
+        SettingsError: a setting is unknown or wrong.
+        CorpusError: the folder can't be read; the message lists every problem at once.
+
+    >>> read_corpus("my-corpus", language="german")  # doctest: +SKIP
+    Dataset 'my-corpus': 1,400 documents, 129 queries, all judged
+    """
+    from arms.corpora.reader import read_dataset
+    from arms.home import expanded
+    from arms.progress import ConsoleProgress, SilentProgress
+    from arms.settings import DatasetSettings, parse_options
+
+    given = settings if path is None else {**settings, "path": expanded(Path(path), "read_corpus")}
+    shown = ConsoleProgress() if progress else SilentProgress()
+    return read_dataset(parse_options(DatasetSettings, given, "read_corpus"), shown)

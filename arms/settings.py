@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Formatter
 from typing import Any, Literal, TypeVar
@@ -225,16 +225,23 @@ class ArmSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _accept_a_bare_name(cls, given: Any) -> Any:
-        return {"arm": given} if isinstance(given, str) else given
+        """``bm25``, or a whole identity: ``text_dense@paragraph#encoder``."""
+        if not isinstance(given, str):
+            return given
+        view, _, encoder = given.partition("#")
+        arm, _, granularity = view.partition("@")
+        parts = {"arm": arm, "granularity": granularity, "encoder": encoder}
+        return {name: part for name, part in parts.items() if part}
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
 
-def parse_options(settings: type[SettingsT], given: Mapping[str, Any], owner: str) -> SettingsT:
-    """Check a pipeline's own options; raise ``SettingsError`` naming ``owner`` and each problem."""
+def parse_options(settings: type[SettingsT], given: Any, owner: str) -> SettingsT:
+    """Check options, e.g. a pipeline's own; raise ``SettingsError`` naming ``owner`` and each
+    problem."""
     try:
-        return settings.model_validate(dict(given))
+        return settings.model_validate(dict(given) if isinstance(given, Mapping) else given)
     except ValidationError as error:
         problems = "; ".join(
             ": ".join(
@@ -248,3 +255,22 @@ def parse_options(settings: type[SettingsT], given: Mapping[str, Any], owner: st
             for problem in error.errors()
         )
         raise SettingsError(f"options of '{owner}': {problems}") from error
+
+
+def parse_arms(given: Sequence[Any]) -> list[ArmSettings]:
+    """Check arms that Python code names: settings, mappings as in YAML, or plain names.
+
+    Raises:
+        SettingsError: with the problems of all arms.
+    """
+    arms, problems = [], []
+    for one in [given] if isinstance(given, str) else given:
+        try:
+            arms.append(
+                one if isinstance(one, ArmSettings) else parse_options(ArmSettings, one, str(one))
+            )
+        except SettingsError as error:
+            problems.append(str(error))
+    if problems:
+        raise SettingsError("\n".join(problems))
+    return arms

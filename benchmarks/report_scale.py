@@ -175,7 +175,7 @@ def measure(labels: Path, router: Path, report: Path) -> dict[str, float]:
         "import json, resource, sys, time\n"
         "begin = time.perf_counter()\n"
         "from pathlib import Path\n"
-        "from analysis.report import write_report\n"
+        "from analysis.write_report import write_report\n"
         "write_report(*map(Path, sys.argv[1:]))\n"
         "usage = resource.getrusage(resource.RUSAGE_SELF)\n"
         "print(json.dumps({'seconds': round(time.perf_counter() - begin, 1),"

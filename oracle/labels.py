@@ -24,7 +24,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,10 +35,15 @@ from numpy.typing import NDArray
 from arms.arm import ArmSpec
 from arms.catalogue import spec_of
 from arms.errors import LabelsError
+from arms.home import expanded
+from arms.html_table import html_table
 from arms.read_errors import damage
 from arms.settings import ArmSettings
 from oracle.groups import Groupings
 from oracle.settings import SplitBy
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMA_VERSION = 1
 SPLIT = "split"
@@ -105,6 +110,53 @@ class Labels:
     """(Q,) ``oracle.groups.Groupings.near_duplicate``; None as a whole where unknown."""
     document_groups: TextArray | None = None
     """(Q,) ``oracle.groups.Groupings.document``; None as a whole where unknown."""
+    folder: Path | None = None
+    """Where they were read; None for labels that lie nowhere."""
+
+    def __repr__(self) -> str:
+        datasets = ", ".join(dict.fromkeys(self.datasets.tolist()))
+        where = "" if self.folder is None else f" in {self.folder}"
+        return (
+            f"Labels{where}: {len(self.query_ids):,} queries of {datasets}; "
+            f"arms {', '.join(self.pipelines)}; measures {', '.join(self.quality)}"
+        )
+
+    def _repr_html_(self) -> str:
+        measure = self.primary_measure
+        quality, rows = self.quality[measure], []
+        for column, arm in enumerate(self.pipelines):
+            status = self.status[:, column]
+            failed = int(np.isin(status, ("error", "timeout")).sum())
+            known = np.isfinite(quality[:, column])
+            mean = f"{quality[known, column].mean():.3f}" if known.any() else "–"
+            timed = np.isfinite(self.latency_ms[:, column])
+            latency = f"{self.latency_ms[timed, column].mean():.1f}" if timed.any() else "–"
+            rows.append((arm, mean, latency, int((status != "skipped").sum()), failed))
+        header = ("arm", f"mean {measure}", "mean latency, ms", "queries", "failed")
+        return html_table(repr(self), header, rows, "training.train(labels)")
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a row per query and arm: dataset, query_id, split, arm, status, measures, latency.
+
+        Rows are ordered by query, then as ``pipelines``; arms that a dataset lacks have none.
+
+        Raises:
+            ImportError: pandas isn't installed.
+        """
+        import pandas as pd
+
+        width = len(self.pipelines)
+        table = {
+            "dataset": np.repeat(self.datasets, width),
+            "query_id": np.repeat(self.query_ids, width),
+            "split": np.repeat(self.splits, width),
+            "arm": np.tile(np.array(self.pipelines, dtype=object), len(self.query_ids)),
+            "status": self.status.ravel(),
+            **{measure: values.ravel() for measure, values in self.quality.items()},
+            "latency_ms": self.latency_ms.ravel(),
+        }
+        frame = pd.DataFrame(table)
+        return frame[frame["status"] != "skipped"].reset_index(drop=True)
 
     @property
     def groupings(self) -> Groupings:
@@ -222,6 +274,19 @@ def read_columns(
     raise LabelsError(f"{path} lacks the columns {', '.join(missing)}; {remedy}")
 
 
+def folder_of(labels: Labels | str | Path) -> Path:
+    """Return where labels lie.
+
+    Raises:
+        LabelsError: they were never written.
+    """
+    if not isinstance(labels, Labels):
+        return expanded(labels, "labels")
+    if labels.folder is None:
+        raise LabelsError("these labels lie in no folder; use what label or read_labels returned")
+    return labels.folder
+
+
 def holds_texts(folder: Path) -> bool:
     """Whether labels come with the texts of their queries; False where they can't be read."""
     try:
@@ -289,6 +354,7 @@ def read_labels(folder: Path) -> Labels:
         relevant_ids=_tuples(queries, "relevant_ids", keys.order),
         near_duplicate_groups=optional("near_duplicate_group"),
         document_groups=optional("document_group"),
+        folder=folder,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from arms.errors import RouterError
+from arms.html_table import html_table
 from arms.records import Ranking
 from router.calibration import CalibratedPoint
 from router.policy import Expected, Plan
@@ -50,6 +51,24 @@ class Choice:
     """Of a wish: mean latency, quality and shares at ``lam``, with intervals, over held-out
     queries of the labels' mixture of datasets. A mean, not a bound on this query."""
 
+    def __repr__(self) -> str:
+        return f"Choice: {self.told}"
+
+    def _repr_html_(self) -> str:
+        return html_table(repr(self), ("arm", "probability"), self.ranked_arms)
+
+    @property
+    def told(self) -> str:
+        """One line: the arm, λ, the policy, and what to expect."""
+        expected = "" if self.expected is None else f"; expected {self.expected.told}"
+        return f"{self.arm} at λ = {self.lam:g}, by {self.policy}{expected}"
+
+    @property
+    def ranked_arms(self) -> list[tuple[str, str]]:
+        """Arms and probabilities, the most probable first."""
+        ranked = sorted(self.probabilities.items(), key=lambda one: -one[1])
+        return [(arm, f"{probability:.3f}") for arm, probability in ranked]
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -73,6 +92,16 @@ class SearchResult:
     reused_vectors: int = 0
     """How many of the arms run, parts of arms included, took the policy's query vector instead of
     encoding the query again: those whose encoder would have made the same one."""
+
+    def __repr__(self) -> str:
+        hits = ", ".join(self.ranking.doc_ids) or "no document matches"
+        return f"{hits} ({self.latency_ms:.1f} ms, {self.choice.told})"
+
+    def _repr_html_(self) -> str:
+        title = f"{self.latency_ms:.1f} ms, {self.choice.told}"
+        scored = zip(self.ranking.doc_ids, self.ranking.scores, strict=True)
+        rows = [(rank, doc_id, f"{score:.4f}") for rank, (doc_id, score) in enumerate(scored, 1)]
+        return html_table(title, ("rank", "document", "score"), rows)
 
 
 def check_one_wish(wish: Wish, arms_given: bool) -> None:

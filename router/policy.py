@@ -120,6 +120,13 @@ class Expected:
     queries: int = 0
     """How many held-out queries the means are over."""
 
+    @property
+    def told(self) -> str:
+        """What is known, in words."""
+        quality = [] if self.quality is None else [f"quality {self.quality:.3f}"]
+        latency = [] if self.latency_ms is None else [f"latency {self.latency_ms:.1f} ms"]
+        return ", ".join(quality + latency) or "unknown"
+
 
 class Policy(ABC):
     """Maps queries to plans over ``arms``. Read-only once made; shared by threads."""

@@ -15,6 +15,7 @@ import numpy as np
 from arms.arm import check_query
 from arms.errors import QueryError, RouterError
 from arms.home import name_the_user
+from arms.html_table import html_table
 from arms.read_errors import why_absent
 from arms.records import Ranking
 from arms.records import without as leave_out
@@ -95,6 +96,24 @@ class Router:
         ready = router._policy(None)
         ready.prepare(ready.lams[0] if ready.lams else 0.0)
         return router
+
+    def __repr__(self) -> str:
+        searches = "no index" if self.index is None else f"index {self.index}"
+        return (
+            f"Router in {self.folder}: chooses among {', '.join(self.arms)}; default policy "
+            f"'{self.default_policy}'; {searches}"
+        )
+
+    def _repr_html_(self) -> str:
+        known = self.record.expected.get(self.default_policy, {})
+        rows = [
+            (f"{lam:g}", arm, *(expected.told.split(", ")))
+            for lam, by_arm in sorted(known.items())
+            for arm, expected in by_arm.items()
+            if expected.queries
+        ]
+        header = ("λ", "arm chosen", "quality", "latency")
+        return html_table(repr(self), header, rows, 'router.select("a query", lam=0.1)')
 
     @property
     def probes(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import pytest
 
 import l2r
 from analysis.compare_source import open_side
-from analysis.report import write_report
+from analysis.write_report import write_report
 from oracle.importing.tables import import_wide
 from oracle.importing.write import ImportOptions
 from oracle.labels import read_labels

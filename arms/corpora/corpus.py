@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from arms.html_table import html_table
 from arms.records import Document, Qrels, Query
 
 
@@ -65,3 +66,18 @@ class Dataset:
     without_own: frozenset[str] = frozenset()
     """Ids of queries that stand among the documents under the same id: as answers to themselves
     those documents are left out."""
+
+    def __repr__(self) -> str:
+        judged = sum(1 for query in self.queries if self.qrels.get(query.query_id))
+        counts = f"{len(self.corpus):,} documents, {len(self.queries):,} queries"
+        return f"Dataset '{self.name}': {counts}, {judged:,} of them judged"
+
+    def _repr_html_(self) -> str:
+        left_out = [(f"left out: {kind}", f"{count:,}") for kind, count in self.dropped.items()]
+        rows = [
+            ("documents", f"{len(self.corpus):,}"),
+            ("queries", f"{len(self.queries):,}"),
+            ("judged queries", f"{sum(map(bool, self.qrels.values())):,}"),
+            *left_out,
+        ]
+        return html_table(f"Dataset '{self.name}'", ("", ""), rows, "oracle.label(dataset)")

@@ -32,7 +32,7 @@ def read_dataset(settings: DatasetSettings, progress: Progress | None = None) ->
     if settings.format == "python-docs":
         from arms.corpora.queries import make_queries
 
-        return make_queries(read_corpus(settings))
+        return make_queries(read_documents(settings))
     source = locate(settings, progress)
     folder = source.files()
     checked = check_folder(folder, source.pages, source.problems())
@@ -51,7 +51,7 @@ def read_dataset(settings: DatasetSettings, progress: Progress | None = None) ->
     return Dataset(name, corpus, checked.queries, checked.qrels, dropped, own)
 
 
-def read_corpus(settings: DatasetSettings, progress: Progress | None = None) -> Corpus:
+def read_documents(settings: DatasetSettings, progress: Progress | None = None) -> Corpus:
     """Read and check a corpus alone, which needs neither queries nor judgements.
 
     Raises:

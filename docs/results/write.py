@@ -12,8 +12,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from analysis.report import write_report
 from analysis.settings import ReportSettings
+from analysis.write_report import write_report
 
 HERE = Path(__file__).parent
 KEPT = (".csv", ".md", ".png", ".tex")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from analysis.report import write_report
 from analysis.results import compute_results
 from analysis.samples import read_latency_samples
 from analysis.settings import ReportSettings
+from analysis.write_report import write_report
 from oracle.labels import read_labels
 from router.decisions import read_decisions
 from tests.analysis.merging_suite import SETTINGS as MERGING

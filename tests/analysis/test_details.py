@@ -17,11 +17,11 @@ from analysis.losses import lost_queries, read_found_documents
 from analysis.outcomes import Picks, score
 from analysis.query_facts import read_query_facts
 from analysis.query_groups import DENSITY, LENGTH, PAGE_KIND, density_grouping, length_grouping
-from analysis.report import write_report
 from analysis.results import compute_results
 from analysis.reward_map import reward_map
 from analysis.samples import read_latency_samples
 from analysis.settings import ReportSettings
+from analysis.write_report import write_report
 from arms.errors import LabelsError, RouterError
 from tests.analysis.conftest import SETTINGS
 from tests.analysis.synthetic import decide, make_world, suite_decisions, write_suite

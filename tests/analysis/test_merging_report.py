@@ -14,12 +14,12 @@ from analysis.headline import headline
 from analysis.losses import lost_queries
 from analysis.markdown import write_markdown
 from analysis.merging import CEILINGS, PASSES_ORACLE, merging_policies
-from analysis.report import write_report
 from analysis.results import compute_results
 from analysis.reward_map import MERGED, reward_map
 from analysis.sections import Provenance, report_content
 from analysis.settings import ReportSettings
 from analysis.summary import MICRO
+from analysis.write_report import write_report
 from router.decisions import write_decisions
 from tests.analysis.merging_suite import SETTINGS, suite_with
 from tests.analysis.synthetic import (

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.report import write_report
+from analysis.write_report import write_report
 from tests.analysis.conftest import SETTINGS
 from tests.analysis.synthetic import make_world, write_suite
 

@@ -14,10 +14,10 @@ from analysis.bootstrap import Estimate
 from analysis.figures import planned_figures
 from analysis.headline import FEW_QUERIES, verdict
 from analysis.markdown import write_markdown
-from analysis.report import write_report
 from analysis.results import compute_results
 from analysis.sections import Provenance, report_content
 from analysis.settings import ReportSettings
+from analysis.write_report import write_report
 from arms.errors import LabelsError, RouterError, SettingsError, WriteError
 from oracle.labels import read_labels
 from router.decisions import read_decisions
@@ -172,9 +172,9 @@ def test_a_failure_leaves_the_old_report(suite, report, monkeypatch):
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("analysis.report.write_page", fail)
-    monkeypatch.setattr("analysis.report.write_figures", lambda *_: {})
-    monkeypatch.setattr("analysis.report.report_content", lambda *_: _Empty())
+    monkeypatch.setattr("analysis.write_report.write_page", fail)
+    monkeypatch.setattr("analysis.write_report.write_figures", lambda *_: {})
+    monkeypatch.setattr("analysis.write_report.report_content", lambda *_: _Empty())
     with pytest.raises(WriteError, match="can't be written"):
         write_report(*suite, report.folder, SETTINGS)
     assert sorted(path.name for path in report.folder.iterdir()) == before
@@ -215,7 +215,7 @@ def test_settings_are_checked():
 
 
 def test_importing_the_report_loads_neither_matplotlib_nor_scipy_nor_pandas():
-    code = "import sys, analysis.report; print(' '.join(sys.modules))"
+    code = "import sys, analysis.write_report; print(' '.join(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in run.stdout.split()}
     assert not loaded & {"matplotlib", "scipy", "pandas", "torch"}

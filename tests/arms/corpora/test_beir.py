@@ -4,7 +4,7 @@ import pytest
 
 from arms.corpora.beir import BeirCorpus, find_folder, write_beir
 from arms.corpora.corpus import Dataset, MemoryCorpus
-from arms.corpora.reader import read_corpus, read_dataset
+from arms.corpora.reader import read_dataset, read_documents
 from arms.errors import CorpusError
 from arms.records import Document, Query
 from arms.settings import DatasetSettings
@@ -81,14 +81,14 @@ def test_missing_files_are_named_together(tmp_path):
     with pytest.raises(CorpusError, match="not a folder"):
         find_folder(tmp_path / "nowhere")
     with pytest.raises(CorpusError, match="should hold corpus"):
-        read_corpus(DatasetSettings(path=tmp_path / "nowhere"))
+        read_documents(DatasetSettings(path=tmp_path / "nowhere"))
 
 
 def test_an_unlabelled_corpus_reads_alone(tmp_path):
     (tmp_path / "corpus.jsonl").write_text('{"_id": "d", "text": "t"}\n{"_id": "d", "text": "u"}\n')
     with pytest.raises(CorpusError, match="duplicate_document_id"):
-        read_corpus(DatasetSettings(path=tmp_path))
-    corpus = read_corpus(DatasetSettings(path=tmp_path, strict=False))
+        read_documents(DatasetSettings(path=tmp_path))
+    corpus = read_documents(DatasetSettings(path=tmp_path, strict=False))
     assert [document.text for document in corpus] == ["t"]
     assert len(corpus) == 1
 

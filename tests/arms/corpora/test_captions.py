@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from PIL import Image
 
-from arms.corpora.reader import read_corpus, read_dataset
+from arms.corpora.reader import read_dataset, read_documents
 from arms.errors import SettingsError
 from arms.settings import DatasetSettings
 from tests.arms.corpora.folders import write_folder
@@ -70,8 +70,8 @@ def settings(folder, url, **captions):
 
 
 def test_captions_of_dense_pages_are_appended(endpoint, folder):
-    plain = read_corpus(DatasetSettings(path=folder, format="pdf"))
-    corpus = read_corpus(settings(folder, endpoint.url))
+    plain = read_documents(DatasetSettings(path=folder, format="pdf"))
+    corpus = read_documents(settings(folder, endpoint.url))
     assert [document.text for document in corpus] == [
         "prose",
         "A chart of 800 by 1000.",
@@ -88,40 +88,40 @@ def test_captions_of_dense_pages_are_appended(endpoint, folder):
 
 def test_captions_follow_the_text(endpoint, tmp_path):
     write_pdf(tmp_path / "pdfs" / "b.pdf", words("words first") + image(0, 0, 300, 300))
-    (document,) = read_corpus(settings(tmp_path / "pdfs", endpoint.url, max_side_px=100))
+    (document,) = read_documents(settings(tmp_path / "pdfs", endpoint.url, max_side_px=100))
     assert document.text == "words first\n\nA chart of 80 by 100."
 
 
 def test_nothing_is_asked_twice_unless_the_question_changes(endpoint, folder):
-    read_corpus(settings(folder, endpoint.url))
-    read_corpus(settings(folder, endpoint.url))
+    read_documents(settings(folder, endpoint.url))
+    read_documents(settings(folder, endpoint.url))
     assert len(endpoint.requests) == 2
-    read_corpus(settings(folder, endpoint.url, prompt="What is this?"))
+    read_documents(settings(folder, endpoint.url, prompt="What is this?"))
     assert len(endpoint.requests) == 4
     assert endpoint.requests[-1][2]["messages"][0]["content"][0]["text"] == "What is this?"
 
 
 def test_failures_are_named_not_fatal_and_made_up_for_by_the_next_run(endpoint, folder, caplog):
     endpoint.answers = [(400, "too ugly"), (200, '{"choices": []}')]
-    texts = [document.text for document in read_corpus(settings(folder, endpoint.url))]
+    texts = [document.text for document in read_documents(settings(folder, endpoint.url))]
     assert texts == ["prose", "", ""]
     assert "2 pages have no caption" in caplog.text
     assert "a.pdf, page 2: HTTP 400: too ugly" in caplog.text
     assert "a.pdf, page 3: the answer has no choices[0].message.content" in caplog.text
-    texts = [document.text for document in read_corpus(settings(folder, endpoint.url))]
+    texts = [document.text for document in read_documents(settings(folder, endpoint.url))]
     assert texts[1:] == ["A chart of 800 by 1000."] * 2
 
 
 def test_a_busy_endpoint_is_asked_again(endpoint, folder):
     endpoint.answers = [(429, "slow down"), (503, "restarting")]
-    texts = [document.text for document in read_corpus(settings(folder, endpoint.url))]
+    texts = [document.text for document in read_documents(settings(folder, endpoint.url))]
     assert texts[1:] == ["A chart of 800 by 1000."] * 2
     assert len(endpoint.requests) == 4
 
 
 def test_after_a_refusal_the_rest_is_not_asked(endpoint, folder, caplog):
     endpoint.answers = [(401, "bad key")]
-    read_corpus(settings(folder, endpoint.url))
+    read_documents(settings(folder, endpoint.url))
     assert len(endpoint.requests) == 1
     assert "page 3: not asked: the endpoint failed before" in caplog.text
 
@@ -142,7 +142,7 @@ def test_an_unreachable_endpoint_is_counted(folder, tmp_path):
 def test_the_key_is_written_nowhere(endpoint, folder, own_cache, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     given = settings(folder, endpoint.url, api_key=KEY)
-    read_corpus(given)
+    read_documents(given)
     assert endpoint.requests[0][1]["Authorization"] == f"Bearer {KEY}"
     assert KEY not in given.model_dump_json()
     assert KEY not in repr(given)
@@ -152,7 +152,7 @@ def test_the_key_is_written_nowhere(endpoint, folder, own_cache, monkeypatch):
 def test_endpoint_and_model_may_come_from_the_environment(endpoint, folder, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
     monkeypatch.setenv("L2R_CAPTION_MODEL", "other")
-    read_corpus(DatasetSettings(path=folder, format="pdf", captions={}))
+    read_documents(DatasetSettings(path=folder, format="pdf", captions={}))
     assert endpoint.requests[0][2]["model"] == "other"
 
 
@@ -160,4 +160,4 @@ def test_without_endpoint_or_model_the_error_names_both(folder, monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.delenv("L2R_CAPTION_MODEL", raising=False)
     with pytest.raises(SettingsError, match=r"base_url .*OPENAI_BASE_URL.* and model"):
-        read_corpus(DatasetSettings(path=folder, format="pdf", captions={}))
+        read_documents(DatasetSettings(path=folder, format="pdf", captions={}))

@@ -3,7 +3,7 @@ import pytest
 from arms.corpora import density as density_module
 from arms.corpora.density import LayoutDensity, density_of, object_density
 from arms.corpora.media import inspect_pdf, inspect_picture
-from arms.corpora.reader import read_corpus
+from arms.corpora.reader import read_documents
 from arms.errors import SettingsError
 from arms.records import Page
 from arms.settings import DatasetSettings
@@ -118,7 +118,7 @@ def test_a_layout_model_may_be_plugged_in(tmp_path, named):
     write_pdf(tmp_path / "a.pdf", words("text"), image(0, 0, WIDTH, HEIGHT))
     settings = DatasetSettings(path=tmp_path, format="pdf", density=f"{__name__}:{named}")
     for _ in range(2):
-        corpus = read_corpus(settings)
+        corpus = read_documents(settings)
         assert [document.pages[0].visual_density for document in corpus] == [0.5, 0.5]
     assert FakeLayout.calls == 2
 
@@ -138,7 +138,7 @@ def test_a_layout_model_that_is_none_is_a_clear_error(named):
 def test_density_may_be_left_unknown(tmp_path):
     assert density_of("none") is None
     write_pdf(tmp_path / "a.pdf", BARS)
-    corpus = read_corpus(DatasetSettings(path=tmp_path, format="pdf", density="none"))
+    corpus = read_documents(DatasetSettings(path=tmp_path, format="pdf", density="none"))
     assert [document.pages[0].visual_density for document in corpus] == [None]
 
 
@@ -150,7 +150,7 @@ def test_a_layout_model_reads_pictures_too(tmp_path):
 
 @needs_real_data
 def test_real_scans_are_dense_and_prose_is_not():
-    corpus = read_corpus(DatasetSettings(path=REAL_DATA / "mmlongbench-doc-pages"))
+    corpus = read_documents(DatasetSettings(path=REAL_DATA / "mmlongbench-doc-pages"))
     found = {document.doc_id: document.pages[0].visual_density for document in corpus}
     assert all(0 <= density <= 1 for density in found.values())
     scans = [v for k, v in found.items() if k.startswith("reportq32015-151009093138")]

@@ -7,7 +7,7 @@ from arms.corpora import pdf
 from arms.corpora.beir import write_beir
 from arms.corpora.pictures import load_picture
 from arms.corpora.queries import QuerySettings, make_queries
-from arms.corpora.reader import read_corpus, read_dataset
+from arms.corpora.reader import read_dataset, read_documents
 from arms.errors import CorpusError
 from arms.settings import DatasetSettings
 from tests.arms.corpora.folders import REAL_DATA, jsonl, needs_real_data
@@ -26,7 +26,7 @@ DRAWING = b"2 w 50 50 m 350 450 l S 0 0 1 rg 100 100 80 200 re f\n"
 
 
 def read(folder, **options):
-    return read_corpus(DatasetSettings(path=folder, format="pdf", **options))
+    return read_documents(DatasetSettings(path=folder, format="pdf", **options))
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_queries_can_be_made_and_read_back_with_pages(tmp_path):
 
 
 def pictures(folder, **options):
-    return read_corpus(DatasetSettings(path=folder, format="images", **options))
+    return read_documents(DatasetSettings(path=folder, format="images", **options))
 
 
 def test_a_folder_of_pictures_is_a_corpus_without_text(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from arms.corpora.pictures import load_picture
-from arms.corpora.reader import read_corpus, read_dataset
+from arms.corpora.reader import read_dataset, read_documents
 from arms.errors import CorpusError
 from arms.settings import DatasetSettings
 from tests.arms.corpora.folders import jsonl
@@ -66,7 +66,7 @@ def test_corpus_queries_and_qrels_tables(tmp_path):
 def test_pictures_lie_in_the_cache_once_per_content(tmp_path, own_cache):
     rows = [{"corpus-id": name, "image": {"bytes": png("red")}} for name in "ab"]
     write_parquet(tmp_path / "corpus.parquet", rows)
-    corpus = read_corpus(DatasetSettings(path=tmp_path, format="vidore"))
+    corpus = read_documents(DatasetSettings(path=tmp_path, format="vidore"))
     assert len({document.pages[0].key for document in corpus}) == 1
     assert len(list(own_cache.rglob("*.png"))) == 1
     assert len(list(corpus)) == 2

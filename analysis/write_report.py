@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
 from analysis.calibration import expected_quality
@@ -50,6 +51,14 @@ class ReportPaths:
     csv: tuple[Path, ...]
     figures: tuple[Path, ...]
     """PNG files; an SVG lies beside each."""
+
+    def __repr__(self) -> str:
+        return f"Report: {self.html} ({len(self.csv)} tables, {len(self.figures)} figures)"
+
+    def _repr_html_(self) -> str:
+        page = escape(self.html.read_text(encoding="utf-8"))
+        style = "width: 100%; height: 45em; border: 1px solid #8888"
+        return f'<iframe srcdoc="{page}" style="{style}" title="Routing report"></iframe>'
 
 
 @writes("report_folder")
