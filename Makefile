@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check fast benchmarks clean
+.PHONY: demo test check fast docs benchmarks clean
 
 demo: .venv/installed
 	$(BIN)/l2r demo
@@ -31,8 +31,12 @@ check: .venv/installed
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable ".[all,dev]"
 	touch $@
 
+# The documentation as a site that needs no network: site/index.html. Warnings are errors.
+docs: .venv/installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 benchmarks: .venv/installed
 	for script in benchmarks/*.py; do PYTHONPATH=. $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf .venv demo-run
+	rm -rf .venv demo-run site
