@@ -346,7 +346,9 @@ def compared(figures: Mapping[str, float]) -> list[str]:
 def main() -> None:
     """Recompute, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--labels", type=Path, default=ROOT / "benchmarks/labels/text-suite")
+    parser.add_argument(
+        "--labels", type=Path, default=ROOT / "benchmarks/labels/text-suite-audited"
+    )
     parser.add_argument("--decisions", type=Path, help="decisions.parquet with merging's folds")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON")
     given = parser.parse_args()

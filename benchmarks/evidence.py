@@ -7,6 +7,7 @@ overhead charged; differences are paired, with intervals over queries.
 
     PYTHONPATH=. .venv/bin/python benchmarks/evidence.py overheads
     PYTHONPATH=. .venv/bin/python benchmarks/evidence.py query  # document, holdout, seeds likewise
+    PYTHONPATH=. .venv/bin/python benchmarks/evidence.py clean  # once; clean_folds likewise
     PYTHONPATH=. .venv/bin/python benchmarks/evidence.py summary
 
 Parts may run side by side; each keeps what it decided in ``--work``. ``overheads`` comes first and
@@ -34,7 +35,14 @@ SEEDS_PART = "seeds"
 SEEDS = (42, 1, 2, 3, 4)
 PARTS = {"query": "folds over queries", "document": "folds over documents"}
 HOLDOUT = "holdout"
-TITLES = {**PARTS, HOLDOUT: "collections left out"}
+CLEAN, CLEAN_FOLDS = "clean", "clean_folds"
+JOINED = "joined-labels"
+TITLES = {
+    **PARTS,
+    HOLDOUT: "collections left out",
+    CLEAN: "three collections that no choice has seen, left out",
+    CLEAN_FOLDS: "the same three, folds over queries",
+}
 PRIOR = "tuned_fusion_prior"
 POLICIES = ("static_embedding", "reciprocal_ranks", "tuned_fusion", PRIOR)
 MERGING, WITHOUT = "merging", "merging_no_history"
@@ -84,12 +92,34 @@ def _texts() -> dict[tuple[str, str], str]:
     """Query texts from the collections themselves: the committed labels hold none."""
     import l2r
 
-    run = l2r.read_run(ROOT / "training/recipes/text-suite.yaml")
-    return {
-        (dataset.name, query.query_id): query.text
-        for dataset in l2r.read_datasets(run)
-        for query in dataset.queries
-    }
+    texts: dict[tuple[str, str], str] = {}
+    for recipe in ("training/recipes/text-suite.yaml", "benchmarks/clean-suite.yaml"):
+        run = l2r.read_run(ROOT / recipe)
+        if all(one.path.is_dir() for one in run.corpus):
+            texts |= l2r.texts_of(l2r.read_datasets(run))
+    return texts
+
+
+def joined_labels(one: Path, other: Path, out: Path) -> Path:
+    """Write ``out``, labels that hold both: the same arms over other datasets; return it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from arms.atomic import write_json
+    from oracle.labels import MANIFEST, read_manifest
+
+    manifests = read_manifest(one), read_manifest(other)
+    for key in ("pipelines", "router_arms", "measures"):
+        if manifests[0][key] != manifests[1][key]:
+            raise SystemExit(f"{one} and {other} differ in {key}")
+    out.mkdir(parents=True, exist_ok=True)
+    for name in ("labels", "queries", "runs"):
+        tables = [pq.read_table(folder / f"{name}.parquet") for folder in (one, other)]
+        joined = pa.concat_tables(tables, promote_options="default")
+        pq.write_table(joined, out / f"{name}.parquet")
+    datasets = {**manifests[0]["datasets"], **manifests[1]["datasets"]}
+    write_json(out / MANIFEST, {**manifests[0], "datasets": datasets})
+    return out
 
 
 def _fitted(context: Any, rows: Any, default: str, costs: Mapping[int, Any]) -> Any:
@@ -138,8 +168,24 @@ def overheads(labels_folder: Path, work: Path) -> None:
     print(json.dumps(medians, indent=2))
 
 
-def decide(labels_folder: Path, part: str, work: Path) -> None:
-    """Decide every query in ``part``'s folds, fold by fold; finished folds are kept."""
+def _folds(action: Any, part: str, clean: Sequence[str]) -> np.ndarray:
+    """(Q,) the fold of each query in ``part``; below 0 it is never scored."""
+    from training.folds import fold_of_queries
+
+    if part == HOLDOUT:
+        return np.unique(action.datasets.astype(str), return_inverse=True)[1]
+    folds = fold_of_queries(action, FOLDS, SEED)
+    if part in (CLEAN, CLEAN_FOLDS):
+        is_clean = np.isin(action.datasets.astype(str), clean)
+        folds = np.where(is_clean, 0 if part == CLEAN else folds, -1)
+    return folds
+
+
+def decide(labels_folder: Path, part: str, work: Path, clean: Sequence[str] = ()) -> None:
+    """Decide every query in ``part``'s folds, fold by fold; finished folds are kept.
+
+    ``clean``: the datasets that the parts ``clean`` and ``clean_folds`` score.
+    """
     import pyarrow as pa
 
     from arms.progress import SilentProgress
@@ -147,21 +193,19 @@ def decide(labels_folder: Path, part: str, work: Path) -> None:
     from training.cross_validation import rows_of_fold
     from training.deciding import add_decisions
     from training.decision_table import DecisionTable
-    from training.folds import fold_of_queries
 
     medians = json.loads((work / "overheads.json").read_text(encoding="utf-8"))
     with SilentProgress().task("", 1) as task:
-        context = _context(labels_folder, "query" if part == HOLDOUT else part, work, task)
+        split = part if part in PARTS else "query"
+        context = _context(labels_folder, split, work, task)
     action, default = context.action, context.settings.router
-    folds = fold_of_queries(action, FOLDS, SEED)
-    if part == HOLDOUT:
-        folds = np.unique(action.datasets.astype(str), return_inverse=True)[1]
+    folds = _folds(action, part, clean)
     costs = {
         policy: {int(key): np.full(len(action), ms) for key, ms in by_key.items()}
         for policy, by_key in medians.items()
     }
     tables = []
-    for fold in sorted(set(folds.tolist())):
+    for fold in sorted(set(folds[folds >= 0].tolist())):
         path = work / part / f"{fold}.parquet"
         if not path.is_file():
             rows = rows_of_fold(context, folds, fold)
@@ -227,10 +271,11 @@ def summary(labels_folder: Path, work: Path) -> None:
     figures: dict[str, Any] = {}
     lines = ["# Evidence", "", _INTRODUCTION, ""]
     gaps, history = [], []
-    for part in (*PARTS, HOLDOUT):
+    for part in TITLES:
         if not (work / f"{part}.parquet").is_file():
             continue
-        outcomes = scored(labels_folder, part, work)
+        is_clean = part in (CLEAN, CLEAN_FOLDS)
+        outcomes = scored(work / JOINED if is_clean else labels_folder, part, work)
         n = len(next(iter(outcomes.values())).evaluation)
         codes = next(iter(outcomes.values())).evaluation.dataset_codes
         resamples = Resamples(n, 2000, SEED)
@@ -246,9 +291,9 @@ def summary(labels_folder: Path, work: Path) -> None:
                 difference = outcomes[ours, lam].reward - outcomes[theirs, lam].reward
                 one = estimate_means(difference[:, None], resamples, 0.95)[0]
                 cells.append(f"{one.value:+.4f} [{one.low:+.4f}, {one.high:+.4f}]")
-                if (ours, theirs) == (ROUTER, BEST):
+                if (ours, theirs) == (ROUTER, BEST) and not is_clean:
                     gaps.append(one.value)
-                if (ours, theirs) == (MERGING, WITHOUT) and part != "query":
+                if (ours, theirs) == (MERGING, WITHOUT) and part in ("document", HOLDOUT):
                     history.append(one.value)
             lines.append(_row([f"{ours} − {theirs}", *cells]))
         lines.append("")
@@ -323,8 +368,9 @@ _INTRODUCTION = (
 def main() -> None:
     """Run one part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=("overheads", *PARTS, HOLDOUT, SEEDS_PART, "summary"))
+    parser.add_argument("part", choices=("overheads", *TITLES, SEEDS_PART, "summary"))
     parser.add_argument("--labels", type=Path, default=ROOT / "benchmarks/labels/text-suite")
+    parser.add_argument("--clean", type=Path, default=ROOT / "benchmarks/labels/clean-suite")
     parser.add_argument("--work", type=Path, default=ROOT / "runs/evidence")
     given = parser.parse_args()
     given.work.mkdir(parents=True, exist_ok=True)
@@ -334,6 +380,11 @@ def main() -> None:
         seeds(given.labels, given.work)
     elif given.part == "summary":
         summary(given.labels, given.work)
+    elif given.part in (CLEAN, CLEAN_FOLDS):
+        from oracle.labels import read_manifest
+
+        joined = joined_labels(given.labels, given.clean, given.work / JOINED)
+        decide(joined, given.part, given.work, list(read_manifest(given.clean)["datasets"]))
     else:
         decide(given.labels, given.part, given.work)
 

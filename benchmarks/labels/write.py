@@ -13,16 +13,11 @@ from pathlib import Path
 from oracle.withhold import export_without_text
 
 HERE = Path(__file__).parent
-PROBED = {
-    "text-suite": (
-        "bm25",
-        "text_dense",
-        "text_rerank",
-        "bm25@paragraph",
-        "text_dense@paragraph",
-        "fusion",
-    )
-}
+TEXT_ARMS = (
+    "bm25", "text_dense", "text_late", "text_rerank", "bm25@paragraph", "fusion",
+    "fusion_bm25_rerank",
+)  # fmt: skip
+PROBED = {"text-suite": TEXT_ARMS, "clean-suite": TEXT_ARMS}
 """Suite → the arms whose top ten are kept."""
 
 
