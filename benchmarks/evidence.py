@@ -115,6 +115,10 @@ def joined_labels(one: Path, other: Path, out: Path) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     for name in ("labels", "queries", "runs"):
         tables = [pq.read_table(folder / f"{name}.parquet") for folder in (one, other)]
+        for column in [group for group in tables[1].column_names if group.endswith("_group")]:
+            place = tables[1].column_names.index(column)  # released groups are numbered per folder
+            named = [f"{other.name}:{group}" for group in tables[1][column].to_pylist()]
+            tables[1] = tables[1].set_column(place, column, pa.array(named, pa.string()))
         joined = pa.concat_tables(tables, promote_options="default")
         pq.write_table(joined, out / f"{name}.parquet")
     datasets = {**manifests[0]["datasets"], **manifests[1]["datasets"]}
