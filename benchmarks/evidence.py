@@ -117,7 +117,7 @@ def joined_labels(one: Path, other: Path, out: Path) -> Path:
         tables = [pq.read_table(folder / f"{name}.parquet") for folder in (one, other)]
         for column in [group for group in tables[1].column_names if group.endswith("_group")]:
             place = tables[1].column_names.index(column)  # released groups are numbered per folder
-            named = [f"{other.name}:{group}" for group in tables[1][column].to_pylist()]
+            named = [group and f"{other.name}:{group}" for group in tables[1][column].to_pylist()]
             tables[1] = tables[1].set_column(place, column, pa.array(named, pa.string()))
         joined = pa.concat_tables(tables, promote_options="default")
         pq.write_table(joined, out / f"{name}.parquet")
