@@ -15,6 +15,7 @@ KINDS: dict[str, str] = {
     "encoder": "router.policies.encoder:EncoderPolicy",
     "gated": "router.policies.gated:GatedPolicy",
     "guarded": "router.policies.guarded:GuardedPolicy",
+    "activations": "router.policies.activations:ActivationsPolicy",
     "static_embedding": "router.policies.static_embedding:StaticEmbeddingPolicy",
     "onnx": "router.policies.onnx:OnnxPolicy",
     "knn": "router.policies.knn:KnnPolicy",
