@@ -113,6 +113,7 @@ def parse_run(content: Any, source: str, base: Path) -> Any:
 
     from arms.errors import SettingsError
     from arms.home import expanded
+    from arms.own import imported
     from arms.settings import problem_lines
 
     if not isinstance(content, dict):
@@ -130,7 +131,10 @@ def parse_run(content: Any, source: str, base: Path) -> Any:
     )
     labels = None if run.labels is None else base / expanded(run.labels, f"{source}, labels")
     output = base / expanded(run.output, f"{source}, output")
-    return run.model_copy(update={"corpus": corpus, "labels": labels, "output": output})
+    arms = tuple(imported(run.arms, base))
+    return run.model_copy(
+        update={"arms": arms, "corpus": corpus, "labels": labels, "output": output}
+    )
 
 
 def labels_of(run: Any) -> Path:
@@ -220,10 +224,10 @@ def arms() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from arms.catalogue import KINDS, missing_packages
+    from arms.catalogue import all_kinds, missing_packages
 
     table = Table("arm", "modality", "granularity", "architecture", "back end", "runs here?", "")
-    for kind in KINDS.values():
+    for kind in all_kinds():
         missing = missing_packages(kind)
         runs = f"no: pip install 'learning-to-route\\[{kind.extra}]'" if missing else "yes"
         table.add_row(
@@ -577,6 +581,12 @@ def select(
         list[str] | None,
         typer.Option(help="with --k: a document not to return, e.g. the query's own; repeated"),
     ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            help="a run's YAML file whose arms are code of your own: a router names no code"
+        ),
+    ] = None,
 ) -> None:
     """Choose the arm for one query, and say what to expect of it.
 
@@ -586,6 +596,8 @@ def select(
     """
     from router import Router
 
+    if run is not None:
+        read_run(run)  # registers its arms
     unused = index_folder and not dataset and not k
     if unused and not Router.load(router_folder, policy=policy).probes:
         raise typer.BadParameter(

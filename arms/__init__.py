@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from arms.corpora.corpus import Dataset
+    from arms.own import from_class, from_function
 
-__all__ = ["read_corpus"]
+__all__ = ["from_class", "from_function", "read_corpus"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("from_class", "from_function"):
+        from arms import own
+
+        return getattr(own, name)
+    raise AttributeError(f"module 'arms' has no attribute '{name}'")
 
 
 def read_corpus(

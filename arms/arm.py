@@ -8,7 +8,7 @@ answers queries with labelled documents. ``arms.contract`` holds the tests that 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,8 +33,10 @@ class ArmKind:
     modality: Modality
     architecture: Architecture
     granularities: tuple[Granularity, ...]
-    module: str
+    module: str = ""
     """Where its class ``PipelineArm`` lives, e.g. ``arms.pipelines.bm25``."""
+    load: Callable[[], type[Arm]] | None = None
+    """Returns its class, in place of ``module``."""
     requires: tuple[str, ...] = ()
     """Importable packages of its back end."""
     default_encoder_requires: tuple[str, ...] = ()
@@ -80,9 +82,10 @@ class ArmSpec:
         """The arm's name in labels, routers and reports."""
         if self.own_name is not None:
             return self.own_name
-        from arms.catalogue import KINDS  # imports this module
+        from arms.catalogue import find_kind  # imports this module
 
-        plain = KINDS[self.name].plain_view if self.name in KINDS else "document"
+        kind = find_kind(self.name)
+        plain = "document" if kind is None else kind.plain_view
         view = "" if self.granularity == plain else f"@{self.granularity}"
         return self.name + view + (f"#{self.encoder}" if self.encoder else "")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -115,13 +117,58 @@ KINDS: dict[str, ArmKind] = {
 }
 
 
+ENTRY_POINTS = "learning_to_route.arms"
+"""The group in which installed packages name their arms: each is an :class:`ArmKind`."""
+_own: dict[str, ArmKind] = {}
+
+
+def register(kind: ArmKind) -> None:
+    """Add a kind to what this process knows; one of the same name that was added is replaced.
+
+    Raises:
+        SettingsError: the catalogue itself has an arm of this name.
+    """
+    if kind.name in KINDS:
+        raise SettingsError(f"the catalogue has an arm '{kind.name}'; give yours another name")
+    _own[kind.name] = kind
+
+
+def find_kind(name: str) -> ArmKind | None:
+    """Return the kind of the pipeline ``name``: of the catalogue, registered, or installed."""
+    return KINDS.get(name) or _own.get(name) or _installed().get(name)
+
+
+def all_kinds() -> list[ArmKind]:
+    """Return every kind known here: the catalogue's first."""
+    return list({**_installed(), **_own, **KINDS}.values())
+
+
+@cache
+def _installed() -> dict[str, ArmKind]:
+    found = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        kind = point.load()
+        if not isinstance(kind, ArmKind) or kind.name in KINDS:
+            raise SettingsError(
+                f"the entry point '{point.name}' of {ENTRY_POINTS} must be an ArmKind with a name "
+                f"of its own, got {kind!r:.80}; mend or remove the package {point.value}"
+            )
+        found[kind.name] = kind
+    return found
+
+
 def kind_of(name: str) -> ArmKind:
     """Return the kind of the pipeline ``name``; raise ``SettingsError`` naming the nearest one."""
-    if name in KINDS:
-        return KINDS[name]
-    near = difflib.get_close_matches(name, KINDS, n=1)
+    found = find_kind(name)
+    if found is not None:
+        return found
+    known = [kind.name for kind in all_kinds()]
+    near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean '{near[0]}'? " if near else ""
-    raise SettingsError(f"no arm is called '{name}'; {hint}known: {', '.join(KINDS)}")
+    raise SettingsError(
+        f"no arm is called '{name}'; {hint}known: {', '.join(known)}. An arm of your own is "
+        "registered first: arms.from_function"
+    )
 
 
 def missing_packages(kind: ArmKind, encoder: str | None = None) -> tuple[str, ...]:
@@ -148,7 +195,7 @@ def spec_of(settings: ArmSettings) -> ArmSpec:
         )
     if settings.encoder and not kind.uses_encoder:
         raise SettingsError(f"arm '{settings.arm}' takes no encoder, got '{settings.encoder}'")
-    if settings.name in KINDS:
+    if settings.name is not None and find_kind(settings.name) is not None:
         raise SettingsError(
             f"an arm can't be named '{settings.name}', which the catalogue has; give it another "
             "'name:', or none"
@@ -159,6 +206,8 @@ def spec_of(settings: ArmSettings) -> ArmSpec:
 def arm_class(name: str) -> type[Arm]:
     """Import the pipeline's class; raise ``MissingExtraError`` when its back end is absent."""
     kind = kind_of(name)
+    if kind.load is not None:
+        return kind.load()
     missing = [package for package in kind.requires if find_spec(package) is None]
     if missing:
         raise MissingExtraError(missing[0], kind.extra)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from string import Formatter
 from typing import Any, Literal, TypeVar
@@ -203,7 +203,10 @@ class ArmSettings(Settings):
     ``options`` are the pipeline's own settings and are checked by it (``l2r arms`` lists them).
     """
 
-    arm: str = Field(description="a name of the catalogue, e.g. bm25, text_dense")
+    arm: str = Field(
+        description="a name of the catalogue, e.g. bm25, text_dense, or code of your own: "
+        "package.module:attribute"
+    )
     name: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
@@ -228,6 +231,8 @@ class ArmSettings(Settings):
         """``bm25``, or a whole identity: ``text_dense@paragraph#encoder``."""
         if not isinstance(given, str):
             return given
+        if ":" in given.partition("#")[0]:  # code of one's own: package.module:attribute
+            return {"arm": given}
         view, _, encoder = given.partition("#")
         arm, _, granularity = view.partition("@")
         parts = {"arm": arm, "granularity": granularity, "encoder": encoder}
@@ -255,22 +260,3 @@ def parse_options(settings: type[SettingsT], given: Any, owner: str) -> Settings
             for problem in error.errors()
         )
         raise SettingsError(f"options of '{owner}': {problems}") from error
-
-
-def parse_arms(given: Sequence[Any]) -> list[ArmSettings]:
-    """Check arms that Python code names: settings, mappings as in YAML, or plain names.
-
-    Raises:
-        SettingsError: with the problems of all arms.
-    """
-    arms, problems = [], []
-    for one in [given] if isinstance(given, str) else given:
-        try:
-            arms.append(
-                one if isinstance(one, ArmSettings) else parse_options(ArmSettings, one, str(one))
-            )
-        except SettingsError as error:
-            problems.append(str(error))
-    if problems:
-        raise SettingsError("\n".join(problems))
-    return arms

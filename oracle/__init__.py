@@ -31,8 +31,9 @@ def label(
 
     Args:
         corpus: what :func:`arms.read_corpus` returned; several make one suite.
-        arms: names (``"bm25"``, ``"text_dense@paragraph"``), or what an entry under ``arms:`` of a
-            YAML file may hold, e.g. ``{"arm": "bm25", "options": {"k1": 1.2}}``.
+        arms: names (``"bm25"``, ``"text_dense@paragraph"``), what an entry under ``arms:`` of a
+            YAML file may hold, e.g. ``{"arm": "bm25", "options": {"k1": 1.2}}``, or arms of your
+            own (:func:`arms.from_function`).
         out: the labels folder.
         index: the folder of all indexes; default: ``index`` beside ``out``.
         seed: of the split.
@@ -46,8 +47,9 @@ def label(
     """
     from arms.corpora.corpus import Dataset
     from arms.home import expanded
+    from arms.own import parse_arms
     from arms.progress import ConsoleProgress, SilentProgress
-    from arms.settings import parse_arms, parse_options
+    from arms.settings import parse_options
     from oracle.runner import run_oracle
     from oracle.settings import OracleSettings
 

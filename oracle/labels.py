@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from arms.arm import ArmSpec
-from arms.catalogue import spec_of
+from arms.catalogue import find_kind, spec_of
 from arms.errors import LabelsError
 from arms.home import expanded
 from arms.html_table import html_table
@@ -227,9 +227,15 @@ def labelled_arms(manifest: Mapping[str, Any]) -> dict[str, ArmSpec]:
     """Return P's arms by identity, as the run that made the labels described them.
 
     Empty where the labels were made elsewhere, which then say nothing of their arms but the names.
+    No code is imported: of an arm that this process doesn't know, the description alone counts.
     """
-    given = manifest.get("config", {}).get("arms", ())
-    specs = [spec_of(ArmSettings.model_validate(one)) for one in given]
+    given = [ArmSettings.model_validate(one) for one in manifest.get("config", {}).get("arms", ())]
+    specs = [
+        spec_of(one)
+        if find_kind(one.arm)
+        else ArmSpec(one.arm, one.granularity or "document", one.encoder, one.options, one.name)
+        for one in given
+    ]
     return {spec.identity: spec for spec in specs}
 
 

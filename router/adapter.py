@@ -47,7 +47,7 @@ def load_adapter(model: Any, folder: Path, merge: bool) -> Any:
         config = PeftConfig.from_pretrained(str(folder))
         config.inference_mode = True
         config.base_model_name_or_path = None  # where the base lay in training
-        adapted = get_peft_model(_sharing_copy(model), config)
+        adapted = get_peft_model(sharing_copy(model), config)
     except (OSError, ValueError, TypeError, KeyError) as error:
         if is_out_of_memory(error):
             raise out_of_memory(error, f"load {folder}") from error
@@ -95,7 +95,7 @@ def _check_weights(folder: Path, adapted: Any, weights: dict[str, Any]) -> None:
         )
 
 
-def _sharing_copy(model: Any) -> Any:
+def sharing_copy(model: Any) -> Any:
     """Copy the module tree of ``model``, sharing every weight and buffer."""
     shared = [*model.parameters(), *model.buffers()]
     return copy.deepcopy(model, {id(tensor): tensor for tensor in shared})

@@ -22,7 +22,7 @@ from training.deciding import (
 from training.fitting import Rows, Workshop
 from training.gating import mean_gain, with_gates
 from training.guarding import guarded
-from training.learners import LEARNERS, learners_of
+from training.learners import all_learners, learners_of
 from training.own_rankings import own_quality, primary
 from training.plan_outcomes import plan_outcomes, plan_rewards
 from training.settings import TrainingSettings
@@ -69,7 +69,7 @@ def choose_default(
                 f"{', '.join(learned)}; name one of these, or {AUTO}"
             )
         return wanted
-    candidates = [one.name for one in LEARNERS if one.may_be_default and one.name in learned]
+    candidates = [one.name for one in all_learners() if one.may_be_default and one.name in learned]
     if not candidates or not len(validation):
         return PER_LAM if PER_LAM in learned else next(iter(learned))
 

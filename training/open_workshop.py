@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from arms.catalogue import arm_class, kind_of
+from arms.catalogue import arm_class, find_kind
 from arms.progress import Task
 from oracle.labels import Labels, labelled_arms
 from router.query_encoder import QueryEncoder
@@ -82,5 +82,5 @@ def fused_arms(manifest: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return {
         arm: tuple(part.identity for part in arm_class(spec.name).parts(spec))
         for arm, spec in labelled_arms(manifest).items()
-        if kind_of(spec.name).fuses
+        if (kind := find_kind(spec.name)) is not None and kind.fuses
     }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from arms.catalogue import KINDS
+from arms.catalogue import find_kind
 from arms.errors import LabelsError
 from arms.reward import BoolArray, FloatArray, normalised_latency, reward, total_latency
 from oracle.groups import groups_in_force
@@ -90,12 +90,12 @@ class RoutingTable:
 
     def is_run(self, arm: str) -> bool:
         """Whether it searches when asked; so does an arm that the catalogue doesn't know."""
-        kind = KINDS.get(self.pipeline_of(arm))
+        kind = find_kind(self.pipeline_of(arm))
         return kind is None or kind.searches
 
     def may_be_probe(self, arm: str) -> bool:
         """Whether it searches, and doesn't merely fuse what other arms find."""
-        kind = KINDS.get(self.pipeline_of(arm))
+        kind = find_kind(self.pipeline_of(arm))
         return self.is_run(arm) and not (kind and kind.fuses)
 
     def rewards(self, lam: float) -> FloatArray:

@@ -20,7 +20,7 @@ from training.learners.static_embedding import StaticEmbeddingLearner
 from training.learners.tfidf import TfidfLearner
 from training.settings import TrainingSettings
 
-__all__ = ["LEARNERS", "Learner", "learners_of"]
+__all__ = ["LEARNERS", "Learner", "all_learners", "learners_of", "register_learner"]
 
 LEARNERS: tuple[Learner, ...] = (
     ConditionedLearner(),
@@ -43,8 +43,30 @@ LEARNERS: tuple[Learner, ...] = (
     EnsembleLearner("majority"),
 )
 """In the order in which they are fitted; ensembles last, of those before them."""
+_own: dict[str, Learner] = {}
 NOT_WITH_LORA = (ConditionedLearner.name,)
 """Routers over the frozen encoder, which LoRA at every lam takes the place of."""
+
+
+def register_learner(learner: Learner) -> None:
+    """Add a learner of one's own: it is fitted with the others, before the ensembles.
+
+    One of the same name that was added before is replaced. A serving process must know the class of
+    the policy that it fits: :func:`router.policies.register_policy`.
+
+    Raises:
+        SettingsError: one of ours has this name.
+    """
+    if learner.name in [one.name for one in LEARNERS]:
+        raise SettingsError(f"there is a learner '{learner.name}'; give yours another name")
+    _own[learner.name] = learner
+
+
+def all_learners() -> tuple[Learner, ...]:
+    """Return every learner, in the order of fitting."""
+    ensembles = [one for one in LEARNERS if isinstance(one, EnsembleLearner)]
+    others = [one for one in LEARNERS if not isinstance(one, EnsembleLearner)]
+    return (*others, *_own.values(), *ensembles)
 
 
 def learners_of(settings: TrainingSettings) -> tuple[Learner, ...]:
@@ -55,7 +77,7 @@ def learners_of(settings: TrainingSettings) -> tuple[Learner, ...]:
     """
     named = settings.policies
     if named is not None:
-        known = [one.name for one in LEARNERS]
+        known = [one.name for one in all_learners()]
         for name in named:
             if name not in known:
                 near = get_close_matches(name, known, 1)
@@ -65,5 +87,7 @@ def learners_of(settings: TrainingSettings) -> tuple[Learner, ...]:
                 )
     left_out = () if settings.encoder_mode == "frozen" else NOT_WITH_LORA
     return tuple(
-        one for one in LEARNERS if (named is None or one.name in named) and one.name not in left_out
+        one
+        for one in all_learners()
+        if (named is None or one.name in named) and one.name not in left_out
     )

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from arms.catalogue import KINDS
+from arms.catalogue import find_kind
 from arms.records import Architecture, Ranking
 from router.arm_sets import ArmSet
 from router.list_fusion import DocumentPrior, ListFusion
@@ -153,7 +153,7 @@ def fused_sets(table: RoutingTable, count: int) -> tuple[tuple[str, ...], ...]:
 
 def architecture_of(table: RoutingTable, arm: str) -> Architecture | None:
     """Return the architecture of an arm of the catalogue; None of any other."""
-    kind = KINDS.get(table.pipeline_of(arm))
+    kind = find_kind(table.pipeline_of(arm))
     return None if kind is None else kind.architecture
 
 

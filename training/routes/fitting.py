@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from router.policies.activations import ActivationsPolicy
 from router.policies.encoder import EncoderPolicy
 from router.policies.ensemble import EnsemblePolicy
 from router.policies.static import StaticPolicy
@@ -32,8 +33,8 @@ LAM = 0.0
 MOST_FREQUENT = "most_frequent"
 NEEDS_VECTORS = frozenset({"knn", "encoder_frozen", "multi_label"})
 MEMBERS: Mapping[str, tuple[str, ...]] = {
-    "router": ("encoder_lora", "static"),
-    "ensemble_majority": ("encoder_lora", "static", "prompted"),
+    "ensemble_blend": ("encoder_lora", "router"),
+    "ensemble_majority": ("router", "static", "prompted"),
     "ensemble_confidence": ("router", "prompted"),
 }
 """Ensemble → members. Without the prompted router, ``STAND_IN`` takes its place."""
@@ -56,6 +57,16 @@ def training_settings(settings: RoutesSettings, routes: int) -> TrainingSettings
     )
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """What a policy decides of training and validation queries that it was fitted without."""
+
+    rows: np.ndarray
+    """(judged,) rows of the table."""
+    chosen: np.ndarray
+    """(judged,) columns of routes."""
+
+
 @dataclass
 class RoutesBench:
     """What the fits share, and the policies fitted so far, by name."""
@@ -64,6 +75,8 @@ class RoutesBench:
     table: RouteTable
     settings: RoutesSettings
     fitted: dict[str, Policy] = field(default_factory=dict)
+    left_out: dict[str, LeftOut] = field(default_factory=dict)
+    """Of policies that every training query was left out of in turn."""
 
     @property
     def train(self) -> np.ndarray:
@@ -83,6 +96,7 @@ def steps(settings: RoutesSettings, train: int, validation: int) -> int:
         + settings.lora.start_from_frozen,
         "prompted": 0,
         "static": solves(train + validation),
+        "router": 1 + solves(train + validation),
     }
     return sum(own.get(name, 1) for name in settings.policies)
 
@@ -98,6 +112,7 @@ def fit_all(bench: RoutesBench, prompted: Policy | None) -> dict[str, Policy]:
         "encoder_frozen": _encoder_frozen,
         "encoder_lora": _encoder_lora,
         "static": _static,
+        "router": _router,
         "multi_label": lambda one: MultiLabelLearner().fit(one.shop, one.train, one.validation),
     }
     bench.fitted[MOST_FREQUENT] = most_frequent(bench.table.of_split("train"))
@@ -163,6 +178,26 @@ def _static(bench: RoutesBench) -> StaticEmbeddingPolicy:
     )
 
 
+def _router(bench: RoutesBench) -> ActivationsPolicy:
+    """Fit on training and validation queries, like ``static``."""
+    from training.routes.activation_fit import fit_activations
+
+    rows = np.flatnonzero(bench.table.splits != "test")
+    table = bench.table.rows(rows)
+    fit = fit_activations(
+        "router",
+        table.routes,
+        bench.shop.encoder,
+        table.texts.tolist(),
+        table.needed,
+        bench.settings.static.strengths,
+        bench.shop.task.advance,
+    )
+    chosen = fit.ridge.left_out.argmax(axis=1)
+    bench.left_out["router"] = LeftOut(rows[fit.ridge.judged], chosen)
+    return fit.policy
+
+
 def _ensemble(bench: RoutesBench, name: str) -> EnsemblePolicy | None:
     """Put the members together; None where one of them is not there."""
     bench.shop.task.advance()
@@ -172,7 +207,7 @@ def _ensemble(bench: RoutesBench, name: str) -> EnsemblePolicy | None:
     members = [bench.fitted[one] for one in wanted if one in bench.fitted]
     if len(members) < len(wanted):
         return None
-    if name == "router":
+    if name == "ensemble_blend":
         return EnsemblePolicy(name, members, "blend")
     if name == "ensemble_majority":
         return EnsemblePolicy(name, members, "majority")

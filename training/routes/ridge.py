@@ -36,8 +36,10 @@ class RidgeFit:
     """Share of queries whose highest score, made without them, lies on a route they need."""
     temperature: float
     """Scores are multiplied by it before the softmax."""
-    judged: int
-    """Queries that were left out, each in turn."""
+    judged: NDArray[np.intp]
+    """(judged,) rows of the queries that were left out, each in turn."""
+    left_out: FloatArray
+    """(judged, R) their scores, made without them; before the temperature."""
 
 
 def solves(queries: int) -> int:
@@ -70,7 +72,7 @@ def fit_ridge(
     for part in parts:
         chosen = part[sample]
         inner += _dense(chosen @ chosen.T)
-    fit = exact_ridge(inner, needed[sample], strengths)
+    fit = replace(exact_ridge(inner, needed[sample], strengths), judged=sample)
     on_solve()
     if len(sample) == queries:
         return fit
@@ -95,7 +97,8 @@ def exact_ridge(inner: FloatArray, needed: BoolArray, strengths: Sequence[float]
         accuracy = float(needed[np.arange(len(needed)), left_out.argmax(axis=1)].mean())
         if best is None or accuracy > best.accuracy:
             temperature = _temperature(left_out, needed)
-            best = RidgeFit(dual, strength, accuracy, temperature, len(needed))
+            every = np.arange(len(needed))
+            best = RidgeFit(dual, strength, accuracy, temperature, every, left_out)
     if best is None:
         raise ValueError("ridge regression needs at least one strength")
     return best
@@ -105,7 +108,7 @@ def inner_products(parts: Sequence[Any], vectors: FloatArray) -> FloatArray:
     """``K @ vectors`` for (Q,) or (Q, R) vectors, ``K`` itself never being made."""
     total = np.broadcast_to(vectors.sum(axis=0), vectors.shape).copy()
     for part in parts:
-        total += part @ (part.T @ vectors)
+        total += part @ (part.T @ vectors.astype(part.dtype, copy=False)).astype(part.dtype)
     return total
 
 

@@ -66,7 +66,7 @@ def fit_views(
         "strength": fit.strength,
         "temperature": fit.temperature,
         "leave_one_out_accuracy": fit.accuracy,
-        "left_out": fit.judged,
+        "left_out": len(fit.judged),
     }
     dual = fit.temperature * fit.dual
     return _policy(name, routes, blocks, dual, kept)
@@ -83,7 +83,7 @@ class _Block:
 
     @classmethod
     def of(cls, view: NgramSpec | TokenVectors, texts: Sequence[str], views: int) -> _Block:
-        plain = _means(view, texts) if isinstance(view, TokenVectors) else _counts(view, texts)
+        plain = _means(view, texts) if isinstance(view, TokenVectors) else ngram_counts(view, texts)
         squared = (plain.multiply(plain) if hasattr(plain, "multiply") else plain**2).sum()
         length = max(float(np.sqrt(squared / len(texts))), 1e-12)
         scale = float(1.0 / (length * np.sqrt(views)))
@@ -107,7 +107,7 @@ def _means(view: TokenVectors, texts: Sequence[str]) -> FloatArray:
     return means
 
 
-def _counts(view: NgramSpec, texts: Sequence[str]) -> Any:
+def ngram_counts(view: NgramSpec, texts: Sequence[str]) -> Any:
     """(Q, buckets) counts of a text's n-grams over the root of how many, repeats counted."""
     from scipy.sparse import csr_matrix, vstack
 

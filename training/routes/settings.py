@@ -12,7 +12,7 @@ from training.settings import LoraSettings
 
 PolicyName = Literal[
     "tfidf", "knn", "encoder_frozen", "encoder_lora", "static", "multi_label", "router",
-    "ensemble_majority", "ensemble_confidence", "prompted",
+    "ensemble_blend", "ensemble_majority", "ensemble_confidence", "prompted",
 ]  # fmt: skip
 
 
@@ -50,7 +50,7 @@ class StaticViewSettings(Settings):
     strengths: tuple[float, ...] = Field(
         default=(0.03, 0.1, 0.3, 1.0),
         min_length=1,
-        description="of L2; the best leave-one-out accuracy is kept",
+        description="of L2, of `router` too; the best leave-one-out accuracy is kept",
     )
 
     @field_validator("strengths")
@@ -73,7 +73,6 @@ class RoutesSettings(Settings):
             "tfidf",
             "knn",
             "encoder_frozen",
-            "encoder_lora",
             "static",
             "multi_label",
             "router",
@@ -82,6 +81,8 @@ class RoutesSettings(Settings):
             "prompted",
         ),
         min_length=1,
+        description="encoder_lora and ensemble_blend, which holds it, are fitted where they are "
+        "named: they take minutes, and come out a little different on another processor",
     )
     encoder: str | None = Field(default=None, description="default: the offline MiniLM")
     max_tokens: int = Field(default=128, ge=3)
@@ -91,7 +92,11 @@ class RoutesSettings(Settings):
     lora: LoraSettings = LoraSettings(
         rank=32, alpha=32, learning_rate=1e-3, epochs=4, start_from_frozen=False
     )
-    precision: str = Field(default="bf16-mixed", description="of training, as Lightning names it")
+    precision: str = Field(
+        default="32-true",
+        description="of training LoRA, as Lightning names it; 16-bit floats are computed "
+        "differently from one processor to the next",
+    )
     accelerator: str = Field(default="cpu", description="cpu, gpu, auto, …")
     static: StaticViewSettings = StaticViewSettings()
     multi_label_threshold: float = Field(default=0.8, gt=0, lt=1)

@@ -92,7 +92,8 @@ def train_routes(
     total = steps(settings, *counts)
     with bars.task("fitting routers", total) as task:
         shop = Workshop(training, encoder, embedded, labels, labels, work, task)
-        fitted = fit_all(RoutesBench(shop, table, settings), prompted)
+        bench = RoutesBench(shop, table, settings)
+        fitted = fit_all(bench, prompted)
     default = next((name for name in _PREFERRED if name in fitted), next(iter(fitted)))
     test = table.of_split("test")
     held = embedded[table.splits == "test"]
@@ -106,7 +107,7 @@ def train_routes(
         lams=(LAM,),
         encoder_id=encoder.resolved.encoder_id,
         encoder_revision=encoder.resolved.revision,
-        expected={default: {LAM: _expected(fitted[default], table.of_split("val"))}},
+        expected={default: {LAM: _expected(bench, default)}},
         overhead_ms=overhead,
         training_metrics={"route_accuracy": {one.policy: one.accuracy for one in scores}},
         labels_hash=fingerprint(labels),
@@ -227,15 +228,22 @@ def _asks(policy: Policy) -> bool:
     )
 
 
-def _expected(policy: Policy, held_out: RouteTable) -> dict[str, Expected]:
-    """Route → how often it is right where the router takes it; routes have no latency here."""
-    if not len(held_out):
-        return {}
-    plans = policy.decide(held_out.texts.tolist(), LAM).plans
+def _expected(bench: RoutesBench, name: str) -> dict[str, Expected]:
+    """Route → how often it is right where the router takes it; routes have no latency here.
+
+    On queries left out of its training: each in turn, or else the validation queries.
+    """
+    table = bench.table
+    if name in bench.left_out:
+        rows, chosen = bench.left_out[name].rows, bench.left_out[name].chosen
+    else:
+        rows = bench.validation
+        plans = bench.fitted[name].decide(table.texts[rows].tolist(), LAM).plans
+        chosen = np.array([table.routes.index(plan.arms[0]) for plan in plans], dtype=np.intp)
     expected = {}
-    for column, route in enumerate(held_out.routes):
-        rows = np.array([plan.arms[0] == route for plan in plans])
-        if rows.any():
-            right = float(held_out.needed[rows, column].mean())
-            expected[route] = Expected(right, None, int(rows.sum()))
+    for column, route in enumerate(table.routes):
+        taken = rows[chosen == column]
+        if len(taken):
+            right = float(table.needed[taken, column].mean())
+            expected[route] = Expected(right, None, len(taken))
     return expected

@@ -1,8 +1,11 @@
+import numpy as np
 import pytest
 
 import l2r
 from arms.errors import LabelsError, RouterError
 from router import Router
+from router.artifact import policy_folder, read_router
+from router.policies import load_policy
 from tests.training.routes.label_files import write_labels
 from training.routes.reading import read_routes
 from training.routes.settings import RoutesSettings
@@ -18,7 +21,10 @@ def trained(tmp_path_factory, tiny_bert):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("L2R_CACHE", str(folder / "cache"))
         settings = RoutesSettings(
-            encoder=str(tiny_bert), lora=LORA, precision="32-true", overhead_queries=3
+            encoder=str(tiny_bert),
+            policies=[*RoutesSettings().policies, "encoder_lora", "ensemble_blend"],
+            lora=LORA,
+            overhead_queries=3,
         )
         table = read_routes(write_labels(folder / "labels"))
         result = train_routes(table, folder / "router", settings)
@@ -29,8 +35,8 @@ def test_every_policy_is_scored_and_beats_the_most_frequent_route(trained):
     _, result = trained
     accuracy = {one.policy: one.accuracy for one in result.scores}
     assert list(accuracy) == [
-        "most_frequent", "tfidf", "knn", "encoder_frozen", "encoder_lora", "static", "multi_label",
-        "router", "ensemble_majority", "ensemble_confidence",
+        "most_frequent", "tfidf", "knn", "encoder_frozen", "encoder_lora", "static", "router",
+        "multi_label", "ensemble_blend", "ensemble_majority", "ensemble_confidence",
     ]  # fmt: skip
     assert accuracy["most_frequent"] == pytest.approx(1 / 3)
     for name in ("tfidf", "encoder_lora", "static", "router"):
@@ -38,6 +44,32 @@ def test_every_policy_is_scored_and_beats_the_most_frequent_route(trained):
     assert accuracy["encoder_frozen"] > 0.5
     assert result.default == "router"
     assert {*result.scores[0].by_source} == {"films", "wiki"}
+
+
+def test_the_default_router_depends_on_no_seed_and_on_no_other_policy(
+    trained, tmp_path, tiny_bert, monkeypatch
+):
+    """So the command as typed, any seed and any choice of policies have the same figures."""
+    folder, _ = trained
+    monkeypatch.setenv("L2R_CACHE", str(folder / "cache"))
+    table = read_routes(folder / "labels")
+    alone = RoutesSettings(encoder=str(tiny_bert), policies=["router"], seed=7, overhead_queries=1)
+    assert alone.seed != RoutesSettings().seed
+    train_routes(table, tmp_path / "alone", alone)
+    queries = table.of_split("test").texts.tolist()
+    first, second = (
+        load_policy(policy_folder(one, "router")).probabilities(queries, 0.0)
+        for one in (folder / "router", tmp_path / "alone")
+    )
+    np.testing.assert_allclose(first, second, atol=1e-5)
+
+
+def test_what_to_expect_of_a_route_is_measured_on_queries_left_out(trained):
+    folder, result = trained
+    record = read_router(folder / "router")
+    counted = sum(one.queries for one in record.expected["router"][0.0].values())
+    splits = result.prepared.table.splits
+    assert counted == (splits != "test").sum()
 
 
 def test_the_artifact_is_a_router_like_any_other(trained):
