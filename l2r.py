@@ -575,7 +575,8 @@ def select(
         Path | None, typer.Option("--index", help="the index/ folder; default: beside the router")
     ] = None,
     policy: Annotated[
-        str | None, typer.Option(help="which of the router's policies; default: its default")
+        str | None,
+        typer.Option(help="which of the router's policies; default: see the line defaults"),
     ] = None,
     without: Annotated[
         list[str] | None,
@@ -594,6 +595,7 @@ def select(
 
     l2r select runs/finance/router "operating margin in 2019?" --max-latency-ms 300
     """
+    from arms.reward import exchange_sentence
     from router import Router
 
     if run is not None:
@@ -622,6 +624,7 @@ def select(
         choice = router.select(query, dataset=dataset, **wish)
     typer.echo(f"arm            {choice.arm}")
     typer.echo(f"policy         {choice.policy} ({choice.policy_kind})")
+    typer.echo(f"defaults       {router.defaults.told}")
     if str(choice.plan) != choice.arm:
         typer.echo(f"plan           {choice.plan}")
     for arm, probability in choice.ranked_arms:
@@ -636,6 +639,9 @@ def select(
         )
     asked = "" if choice.lam_used == choice.lam else f", the nearest to {choice.lam:g} trained"
     typer.echo(f"model of λ     {choice.lam_used:g}{asked}")
+    measure, total_ms = router.record.quality_measure, router.record.latency_total_ms
+    if measure and total_ms:
+        typer.echo(f"what λ means   {exchange_sentence(choice.lam, total_ms, measure)}")
     if choice.promised:
         typer.echo(
             f"promised       mean latency {choice.promised.latency_ms} ms, "

@@ -96,6 +96,21 @@ def normalise_latency(
     return _NORMALISATIONS[name](latency_ms, competes)
 
 
+def exchange_sentence(lam: float, mean_total_ms: float, measure: str) -> str:
+    """Say what λ means: ``at λ = 0.1 a hundredth of nDCG@5 is worth 9 ms``.
+
+    Equation 1 loses λ/ΣL of reward with a millisecond and gains 1−λ with a unit of quality, so .01
+    of quality is worth .01·(1−λ)/λ·ΣL milliseconds; ``mean_total_ms`` is the mean of ΣL over
+    queries.
+    """
+    weight = check_lam(lam)
+    if weight in (0.0, 1.0):
+        nothing = "latency" if weight == 0.0 else "quality"
+        return f"at λ = {weight:g} {nothing} counts for nothing"
+    worth_ms = 0.01 * (1.0 - weight) / weight * mean_total_ms
+    return f"at λ = {weight:g} a hundredth of {measure} is worth {worth_ms:.2g} ms"
+
+
 def reward(
     quality: FloatArray | float, normalised_latency_share: FloatArray | float, lam: float
 ) -> FloatArray:

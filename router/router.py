@@ -20,7 +20,7 @@ from arms.read_errors import why_absent
 from arms.records import Ranking
 from arms.records import without as leave_out
 from arms.reward import BoolArray, FloatArray, normalised_latency, reward
-from router.artifact import RouterRecord, policy_folder, read_router
+from router.artifact import Defaults, RouterRecord, policy_folder, read_router
 from router.calibration import CalibratedPoint
 from router.choice import (
     DEFAULT_LAM,
@@ -50,7 +50,7 @@ class Router:
     def __init__(self, folder: Path, record: RouterRecord, index: Path | None, device: str) -> None:
         self.folder, self.record, self.index = folder, record, index
         self.arms: tuple[str, ...] = record.arms
-        self.default_policy = record.default_policy
+        self.defaults = record.defaults
         self._device = device
         self._policies: dict[str, Policy] = {}
         self._lock = threading.Lock()
@@ -72,10 +72,11 @@ class Router:
             index: the index root, for :meth:`search`; default: the one the router records, or
                 ``index/`` beside the router's folder, where a run keeps it; none is needed to
                 select.
-            policy: the policy to use by default, e.g. ``tfidf``; default: the router's own.
+            policy: the policy to use by default, e.g. ``tfidf``; default: the router's own, one to
+                select and perhaps another to search (:attr:`defaults`).
             device: where an encoder runs, as torch names it.
 
-        The default policy's model is loaded now, other policies' when first asked for.
+        The model that selects by default is loaded now, others when first asked for.
 
         Raises:
             RouterError: the artifact is absent, damaged, newer or of another encoder, or it has
@@ -92,7 +93,8 @@ class Router:
                 f"the index root {why_absent(Path(index), 'folder')}; give what l2r index wrote"
             )
         router = cls(folder, record, None if index is None else Path(index), device)
-        router.default_policy = policy if policy is not None else record.default_policy
+        if policy is not None:
+            router.defaults = Defaults(policy)
         ready = router._policy(None)
         ready.prepare(ready.lams[0] if ready.lams else 0.0)
         return router
@@ -100,12 +102,12 @@ class Router:
     def __repr__(self) -> str:
         searches = "no index" if self.index is None else f"index {self.index}"
         return (
-            f"Router in {self.folder}: chooses among {', '.join(self.arms)}; default policy "
-            f"'{self.default_policy}'; {searches}"
+            f"Router in {self.folder}: chooses among {', '.join(self.arms)}; "
+            f"{self.defaults.told}; {searches}"
         )
 
     def _repr_html_(self) -> str:
-        known = self.record.expected.get(self.default_policy, {})
+        known = self.record.expected.get(self.defaults.select, {})
         rows = [
             (f"{lam:g}", arm, *(expected.told.split(", ")))
             for lam, by_arm in sorted(known.items())
@@ -117,7 +119,7 @@ class Router:
 
     @property
     def probes(self) -> tuple[str, ...]:
-        """Arms that the default policy runs before it decides; selecting then needs an index."""
+        """Arms that run before the default policy selects; selecting then needs an index."""
         return self._policy(None).probes
 
     def select(
@@ -139,7 +141,7 @@ class Router:
             arms: those allowed, e.g. what a corpus has; default: all but ``none``. A policy that
                 probes may still run others, to look at what they find, one that merges runs no
                 others; where one alone may answer, it runs none.
-            policy: by name; default: the router's default.
+            policy: by name; default: ``defaults.select``, which needs no index.
             dataset: where there is an index, arms that this dataset lacks are never chosen, as in
                 :meth:`search`; a policy that probes runs its probes there, and may go without it
                 where the index has one dataset.
@@ -211,7 +213,7 @@ class Router:
             k: how many documents at most.
             dataset: which one of the index root; may be left out where there is one.
             arms: see above.
-            policy: see above.
+            policy: by name; default: ``defaults.search``, which may run arms before it decides.
             max_latency_ms: see above.
             max_quality_loss: see above.
             without: ids of documents that aren't returned: the query's own, say, where a document
@@ -224,7 +226,7 @@ class Router:
         """
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
             raise RouterError(f"k must be a whole number of at least 1, got {k!r}")
-        opened = self._opened()
+        opened, policy = self._opened(), policy or self.defaults.search
         wish = Wish(lam, max_latency_ms, max_quality_loss)
         dataset, allowed = self._had(dataset, self._allowed(arms, wish))
         left_out = frozenset([without] if isinstance(without, str) else without)
@@ -390,9 +392,9 @@ class Router:
         Args:
             arm: its identity.
             lam: in [0, 1].
-            policy: by name; default: the router's default.
+            policy: by name; default: the one that :meth:`select` asks.
         """
-        return self._expected_at(float(lam), policy or self.default_policy).get(arm)
+        return self._expected_at(float(lam), policy or self.defaults.select).get(arm)
 
     def _expected_of(self, plan: Plan, lam: float, chooser: Policy) -> Expected | None:
         """Of the arm that answers; of a plan that its policy ranks as a whole, where it knows."""
@@ -439,7 +441,7 @@ class Router:
 
         Where nothing is recorded of the policy, what its router's own default policy met counts.
         """
-        told = policy if policy in self.record.expected else self.record.default_policy
+        told = policy if policy in self.record.expected else self.record.defaults.select
         known = [self.expected(arm, lam, told) for arm in self.arms]
         quality = np.array([entry.quality if entry else None for entry in known], dtype=float)
         latency = np.array([entry.latency_ms if entry else None for entry in known], dtype=float)
@@ -448,7 +450,7 @@ class Router:
         return reward(quality, normalised_latency(latency), lam)
 
     def _policy(self, name: str | None) -> Policy:
-        wanted = self.default_policy if name is None else name
+        wanted = self.defaults.select if name is None else name
         ready = self._policies.get(wanted)
         if ready is not None:
             return ready

@@ -156,8 +156,8 @@ class TrainingSettings(Settings):
     lams: tuple[float, ...] = Field(default=(0.0, 0.1, 0.3, 0.5, 0.7, 1.0), min_length=1)
     router: str = Field(
         default="auto",
-        description="the policy used by default, called 'router': one of those fitted, e.g. "
-        "router_per_lam (the paper's), or auto, the best on validation of those that take any lam",
+        description="the policy that 'router' asks: one of those fitted, e.g. router_per_lam (the "
+        "paper's), which then selects and searches by default; auto: validation chooses both",
     )
     policies: tuple[str, ...] | None = Field(
         default=None,

@@ -11,7 +11,6 @@ class ConditionedLearner:
     """See :mod:`training.learners.learner` and :mod:`training.conditioned`."""
 
     name = "router_conditioned"
-    may_be_default = True
 
     def steps(self, settings: TrainingSettings) -> int:
         """One: all λ are fitted together."""

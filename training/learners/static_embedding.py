@@ -29,7 +29,6 @@ class StaticEmbeddingLearner:
     """See :mod:`training.learners.learner` and :mod:`training.static_fit`."""
 
     name = "static_embedding"
-    may_be_default = True
 
     def steps(self, settings: TrainingSettings) -> int:
         """One for each strength of the pull to the start."""
