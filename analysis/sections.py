@@ -19,9 +19,10 @@ from analysis.dataset_tables import (
 from analysis.detail_sections import detail_sections
 from analysis.facts import manifest_facts
 from analysis.figures import PARETO
+from analysis.first_screen import deploy_table, first_sentences
 from analysis.frontier_tables import areas_table, points_table, significance_table
 from analysis.gates import gate_sentences
-from analysis.headline import arm_answers, headline
+from analysis.headline import headline
 from analysis.losses import FoundDocuments
 from analysis.merging import merging_note
 from analysis.results import Results
@@ -58,11 +59,11 @@ class Provenance:
 def report_content(
     results: Results, figures: Mapping[str, FigureEntry], provenance: Provenance
 ) -> ReportContent:
-    """Put the report together: the claim, then what was run, then the numbers behind it."""
+    """Put the report together: what to deploy, the claim, what was run, the numbers behind it."""
     sections = (
-        _what_was_run(results),
         _claim(results),
-        _frontier(results, figures),
+        _what_was_run(results),
+        _frontier(results),
         _main(results),
         _significance(results),
         *detail_sections(results, figures, provenance.found),
@@ -73,8 +74,9 @@ def report_content(
     )
     return ReportContent(
         results.settings.title,
-        headline(results),
-        arm_answers(results),
+        first_sentences(results),
+        deploy_table(results),
+        figures[PARETO],
         tuple(one for one in sections if one),
     )
 
@@ -111,16 +113,16 @@ def _what_was_run(results: Results) -> Section:
 
 
 def _claim(results: Results) -> Section:
-    return Section("The claim, arm by arm", tables=(claim_table(results),))
+    return Section("The claim, arm by arm", headline(results), tables=(claim_table(results),))
 
 
-def _frontier(results: Results, figures: Mapping[str, FigureEntry]) -> Section:
+def _frontier(results: Results) -> Section:
     areas = areas_table(results)
     paragraphs: tuple[str, ...] = ("λ and frontier are read off the same test queries.",)
     if areas is None:
         paragraphs += ("Hypervolume isn't defined: all operating points are equally fast.",)
     tables = (*((areas,) if areas else ()), points_table(results))
-    return Section("Pareto frontier", paragraphs, (figures[PARETO],), tables)
+    return Section("Pareto frontier", paragraphs, tables=tables)
 
 
 def _main(results: Results) -> Section:

@@ -58,7 +58,8 @@ def test_a_report_names_its_split_and_counts_what_leaks(tmp_path):
     assert results.folds.leaks.shared_document == paired.sum()
     assert results.document_folds.leaks.shared_document == 0
     content = report_content(results, Figures(), Provenance())
-    said = next(one for one in content.claim if one.startswith("Split by query"))
+    claim = content.sections[0].paragraphs
+    said = next(one for one in claim if one.startswith("Split by query"))
     assert "3 have a query of the same text on another side" in said
     section = next(one for one in content.sections if one.title == "Document split")
     assert "and 0 share a relevant document" in section.paragraphs[1]
