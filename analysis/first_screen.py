@@ -58,6 +58,7 @@ def _lam_told(results: Results) -> str:
 def deploy_table(results: Results) -> Table:
     """Every row of :mod:`analysis.deployment`; the CSV has the numbers in columns of their own."""
     measure = results.labels.primary_measure
+    has_simple = any(one.simple is not None for one in results.deployments)
     columns = (
         Column("wanted", "you want"),
         Column("policy", "run this"),
@@ -65,16 +66,15 @@ def deploy_table(results: Results) -> Table:
         Column("quality", measure, "quality"),
         Column("latency_ms", "mean ms", "ms"),
         *_beside_columns("single_arm", "best single arm", measure),
-        *_beside_columns("simple", "strongest simple baseline", measure),
+        *_beside_columns("simple", "strongest simple baseline", measure, has_simple),
     )
-    rows = tuple(_row(one, measure) for one in results.deployments)
+    rows = tuple(map(_row, results.deployments))
     picked = (
         "Each row is picked on validation queries"
         if results.picked_on_validation
         else "The decisions hold no validation queries, so each row is picked on the test queries "
         "that score it, which flatters it"
     )
-    names = " or ".join(sorted({results.defaults.select, results.defaults.search}))
     return Table(
         "deploy",
         "What to deploy",
@@ -84,20 +84,20 @@ def deploy_table(results: Results) -> Table:
         note=f"{picked}, by {measure} within a budget of mean ms and by reward at a λ; the numbers "
         f"are of {len(results.test.scores.evaluation):,} test queries, with "
         f"{results.settings.confidence:.0%} intervals, the policy's own time included. "
-        f"Run it with policy=…, lam=…; {names} needs no naming.",
+        f"Run it with policy=…, lam=…; where you name no policy, {results.defaults.told}.",
     )
 
 
-def _beside_columns(key: str, heading: str, measure: str) -> tuple[Column, ...]:
+def _beside_columns(key: str, heading: str, measure: str, shown: bool = True) -> tuple[Column, ...]:
     return (
         Column(key, heading, shown=False),
         Column(f"{key}_quality", measure, "quality", shown=False),
         Column(f"{key}_latency_ms", "ms", "ms", shown=False),
-        Column(f"{key}_told", heading),
+        Column(f"{key}_told", heading, shown=shown),
     )
 
 
-def _row(one: Deployment, measure: str) -> Row:
+def _row(one: Deployment) -> Row:
     wanted = f"λ = {one.lam:g}" if one.budget_ms is None else f"at most {one.budget_ms:g} ms"
     fixed = role_of(one.best.policy) == "static"
     return (

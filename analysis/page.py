@@ -18,7 +18,7 @@ from analysis.figure_style import INK, PALETTE, QUIET
 from analysis.table import Column, Table
 
 _FOLDER = Path(__file__).parent
-_SEARCHABLE_FROM = 8
+_SEARCHABLE_FROM = 20
 """Rows from which a table gets a search field."""
 _BRIEF = 32
 """Longest text of a column that isn't broken over lines."""
@@ -56,7 +56,8 @@ def _first(content: ReportContent, svgs: Mapping[str, str]) -> str:
     first, *rest = content.first
     sentences = "\n".join(f"<p>{escape(sentence)}</p>" for sentence in rest)
     said = f'<div class="first">\n<p class="verdict">{escape(first)}</p>\n{sentences}\n</div>'
-    return f"{said}\n{_table(content.deploy)}\n{_figure(content.figure, svgs[content.figure.name])}"
+    figure = _figure(content.figure, svgs[content.figure.name])
+    return f'{said}\n{_table(content.deploy)}\n<div class="lead">{figure}</div>'
 
 
 def _section(section: Section, svgs: Mapping[str, str]) -> str:

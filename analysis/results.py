@@ -156,7 +156,7 @@ def compute_results(
             ),
             validation or test,
             known.served,
-            shown_lams,
+            lams,
         ),
         picked_on_validation=validation is not None,
         mean_total_ms=float(everything.total_latency_ms.mean()),

@@ -144,7 +144,7 @@ def test_markdown_links_exist(report):
 
 
 def test_csv_numbers_are_those_of_the_results(report, results):
-    with (report.folder / "summary.csv").open() as file:
+    with (report.folder / "main.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(results.test.summaries)
     one = next(
@@ -182,7 +182,7 @@ def test_a_failure_leaves_the_old_report(suite, report, monkeypatch):
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("analysis.write_report.write_page", fail)
+    monkeypatch.setattr("analysis.write_report.write_markdown", fail)
     monkeypatch.setattr("analysis.write_report.write_figures", lambda *_: {})
     monkeypatch.setattr("analysis.write_report.report_content", lambda *_: _Empty())
     with pytest.raises(WriteError, match="can't be written"):
@@ -191,7 +191,7 @@ def test_a_failure_leaves_the_old_report(suite, report, monkeypatch):
 
 
 class _Empty:
-    title, sections, tables, figures = "t", (), (), ()
+    tables = ()
 
 
 def test_missing_inputs_are_named(suite, tmp_path):
