@@ -394,49 +394,6 @@ def train(run_file: RunFile, lam: Lams = None) -> None:
 
 
 @app.command()
-def ablate(
-    run_file: RunFile,
-    vary: Annotated[
-        list[str],
-        typer.Option("--vary", help="a setting of training and its values: tau=0.05,0.1,0.3"),
-    ],
-    lam: Lams = None,
-    grid: Annotated[
-        bool, typer.Option("--grid", help="every combination, instead of one change at a time")
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option(help="where the tables are written; default: the run's ablation/")
-    ] = None,
-) -> None:
-    """Train the frozen router with other settings, and say what each is worth.
-
-    Scores are always the paper's reward, whatever the targets were made of. Heads are kept beside
-    the router, so that a stopped run goes on; the router itself isn't touched.
-
-    Example: l2r ablate my.yaml --vary targets.latency_normalisation=row_sum,min_max,log
-    --vary tau=0.05,0.1,0.3 --lam 0 0.1
-    """
-    from oracle.labels import holds_texts, read_manifest
-
-    run = read_run(run_file)
-    if lam:
-        run = with_lams(run, lam)
-    manifest = read_manifest(labels_of(run))  # training loads torch, which takes seconds
-    from training.ablation import ablate as run_ablation
-    from training.ablation import parse_variation, variants_of
-    from training.ablation_table import print_table, write_tables
-
-    variants = variants_of(run.training, [parse_variation(one) for one in vary], grid)
-    texts = texts_of([] if holds_texts(labels_of(run)) else read_datasets(run))
-    router_folder = run.output / "router"
-    rows = run_ablation(labels_of(run), texts, router_folder, variants, _progress())
-    measure = manifest["measures"][0]
-    print_table(rows, measure, None if sys.stdout.isatty() else 160)
-    paths = write_tables(rows, measure, output or run.output / "ablation")
-    typer.echo(f"tables: {', '.join(map(str, paths))}")
-
-
-@app.command()
 def learn(
     router_folder: Annotated[Path, typer.Argument(help="the router/ folder of a run")],
     log: Annotated[
@@ -756,7 +713,7 @@ app.add_typer(import_app, name="import")
 app.add_typer(routes_app, name="routes")
 
 
-_SEVERAL_LAMS = ("train", "ablate", "holdout")
+_SEVERAL_LAMS = ("train", "holdout")
 _CLOSED_PIPE = 141
 """Exit status of a command whose reader went away: 128 + SIGPIPE, as shells report it."""
 

@@ -7,16 +7,11 @@ it, and ``arms`` is the one package that all of them may import. Arrays are (que
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, get_args
-
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-LatencyNormalisation = Literal["row_sum", "min_max", "log"]
-"""Ways to bring latencies into [0, 1]; ``row_sum`` is the paper's, and what every score uses."""
 
 
 def check_lam(lam: float) -> float:
@@ -50,50 +45,6 @@ def latency_share(latency_ms: FloatArray, total_ms: FloatArray) -> FloatArray:
     """
     shares = np.where(np.isnan(latency_ms), np.nan, 0.0)
     return np.divide(latency_ms, total_ms, out=shares, where=total_ms > 0)
-
-
-def min_max_latency(latency_ms: FloatArray, competes: BoolArray | None = None) -> FloatArray:
-    """``(L_i − min_j L_j) / (max_j L_j − min_j L_j)`` over the arms that compete for the query.
-
-    The cheapest arm has 0 and the dearest 1, however far apart they lie. Where all are equal, 0
-    throughout.
-    """
-    latency = np.asarray(latency_ms, dtype=np.float64)
-    mask = np.ones(latency.shape, dtype=bool) if competes is None else competes
-    lowest = np.where(mask, latency, np.inf).min(axis=-1, keepdims=True, initial=np.inf)
-    highest = np.where(mask, latency, -np.inf).max(axis=-1, keepdims=True, initial=-np.inf)
-    spread = np.where(highest > lowest, highest - lowest, 0.0)
-    above = latency - np.where(np.isfinite(lowest), lowest, 0.0)
-    scaled = np.divide(above, spread, out=np.zeros_like(latency), where=spread > 0)
-    return np.where(mask, scaled, np.nan)
-
-
-def log_latency(latency_ms: FloatArray, competes: BoolArray | None = None) -> FloatArray:
-    """``log(1 + L_i) / Σ_j log(1 + L_j)``, L in milliseconds: a row sum in which one very slow arm
-    doesn't make all the others look free.
-    """
-    return normalised_latency(np.log1p(np.asarray(latency_ms, dtype=np.float64)), competes)
-
-
-_NORMALISATIONS: dict[str, Callable[[FloatArray, BoolArray | None], FloatArray]] = {
-    "row_sum": normalised_latency,
-    "min_max": min_max_latency,
-    "log": log_latency,
-}
-
-
-def normalise_latency(
-    name: LatencyNormalisation, latency_ms: FloatArray, competes: BoolArray | None = None
-) -> FloatArray:
-    """Normalise by name; NaN where an arm doesn't compete.
-
-    Raises:
-        ValueError: the name is unknown.
-    """
-    if name not in _NORMALISATIONS:
-        known = ", ".join(get_args(LatencyNormalisation))
-        raise ValueError(f"latency normalisation must be one of {known}, got '{name}'")
-    return _NORMALISATIONS[name](latency_ms, competes)
 
 
 def exchange_sentence(lam: float, mean_total_ms: float, measure: str) -> str:

@@ -28,7 +28,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.:@#+-]*")
 RECORD = "router.json"
 DECISIONS = "decisions.parquet"
 _OPTIONAL = ("calibration", "gates", "warnings")
-"""Entries that older artifacts lack; written only where there is something to write."""
+"""Entries that are written only where there is something to write."""
 _RECORDED_PACKAGES = (
     "learning-to-route",
     "numpy",
@@ -95,7 +95,7 @@ class RouterRecord:
     """The index root, absolute or relative to the router's folder; None = ``../index``."""
     library_versions: Mapping[str, str] = field(default_factory=dict)
     calibration: Mapping[str, Calibration] = field(default_factory=dict)
-    """Policy → λ ↔ latency and quality, where calibrated; artifacts made before have no entry."""
+    """Policy → λ ↔ latency and quality, where calibrated."""
     gates: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     """λ → the default policy's gate: ``margin`` (None: closed), ``gain``, its standard ``error``,
     and the validation ``queries``."""

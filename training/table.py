@@ -50,9 +50,6 @@ class RoutingTable:
     """What told: ``RR@5 = 1``, say."""
     pipelines: Mapping[str, str] = field(default_factory=dict)
     """Arm → its pipeline's name in the catalogue, where the labels tell."""
-    latency_repeats_ms: FloatArray | None = None
-    """(repeats, Q, arms) samples of timed queries, NaN elsewhere; read by
-    :func:`training.latency_repeats.with_repeats` where targets are smoothed over them."""
     history_groups: TextArray | None = None
     """(Q,) queries of one group are told nothing of each other's judgements when models learn to
     read the history of documents: ``split_groups``, but never coarser than near-duplicates, as
@@ -78,9 +75,6 @@ class RoutingTable:
             relevant_first=None if self.relevant_first is None else self.relevant_first[wanted],
             first_measure=self.first_measure,
             pipelines=self.pipelines,
-            latency_repeats_ms=None
-            if self.latency_repeats_ms is None
-            else self.latency_repeats_ms[:, wanted],
             history_groups=None if self.history_groups is None else self.history_groups[wanted],
         )
 

@@ -45,7 +45,6 @@ from training.fitting import Heads, Workshop
 from training.folds import check_folds, fold_of_queries
 from training.held_out import expected_per_arm, held_out_metrics
 from training.labels_hash import labels_hash
-from training.latency_repeats import with_repeats
 from training.learners import learners_of
 from training.lightning_run import check_trainer
 from training.open_workshop import arm_encoders, arm_options, open_workshop
@@ -104,8 +103,6 @@ def train_routers(
     check_trainer(settings.trainer)
     every = routing_table(labels, labels.pipelines, texts, settings.split)
     by_document = document_folds(labels, action, settings)
-    if settings.targets.smoothing == "repeats":
-        action = with_repeats(action, labels_folder)
     work = WorkFolder.beside(router_folder)
     work.path.mkdir(parents=True, exist_ok=True)
     encoder = QueryEncoder(settings.encoder, settings.max_tokens, settings.encoder_dtype)
