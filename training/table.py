@@ -172,8 +172,12 @@ def _texts_of(labels: Labels, texts: Texts | None) -> TextArray:
     return np.array([given[key] for key in keys], dtype=object)
 
 
+FEWEST_QUERIES = 10
+"""Of training: with fewer a router would know single queries, not kinds of them."""
+
+
 def check_trainable(table: RoutingTable) -> None:
-    """Raise ``LabelsError`` unless there are two arms and a query to train on."""
+    """Raise ``LabelsError`` unless there are two arms and ``FEWEST_QUERIES`` to train on."""
     if len(table.arms) < 2:
         raise LabelsError(
             "a router needs at least two arms to choose from, got "
@@ -184,4 +188,10 @@ def check_trainable(table: RoutingTable) -> None:
         raise LabelsError(
             f"none of {int((table.splits == 'train').sum())} training queries has labels from "
             "every arm; see the counts by status in the labels' manifest.json"
+        )
+    if usable.sum() < FEWEST_QUERIES:
+        raise LabelsError(
+            f"a router needs at least {FEWEST_QUERIES} training queries that every arm answered, "
+            f"got {int(usable.sum())} of {len(table)} labelled; label more queries (some hundreds "
+            "are better: the report's intervals say how sure it is)"
         )
