@@ -1,7 +1,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check fast docs benchmarks clean
+.PHONY: install demo test check fast docs benchmarks clean
+
+install: .venv/installed
+	@echo "Installed in .venv. Next:"
+	@echo "  .venv/bin/l2r demo              # two minutes: the whole way on generated pages"
+	@echo "  source .venv/bin/activate       # then l2r --help; your own corpus: README.md"
 
 demo: .venv/installed
 	$(BIN)/l2r demo

@@ -193,26 +193,62 @@ def _progress() -> Any:
 
 @app.command()
 def demo(
-    output: Annotated[Path, typer.Option(help="where everything is written")] = Path("demo-run"),
+    output: Annotated[
+        Path | None, typer.Option(help="where everything is written; default: demo-run")
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="176 pages and the paper's seven arms; takes minutes")
+    ] = False,
 ) -> None:
     """Go the whole way once on a generated corpus, offline, and end with a report.
 
     The corpus is made from a seed: PDF pages with running text, tables, charts and scans, and
-    questions about them. Its pages are read with OCR, once.  Example: l2r demo
+    questions about them. Its pages are read with OCR, once.
+
+    Examples: l2r demo
+
+    l2r demo --full
     """
     import yaml
 
-    from arms.corpora.page_demo.write import write_page_demo
+    from arms.corpora.page_demo.write import PageDemoSettings, write_page_demo
 
-    recipe = Path(__file__).parent / "training" / "recipes" / "demo.yaml"
-    content = yaml.safe_load(recipe.read_text(encoding="utf-8"))
-    pages = output / "corpus" / content["corpus"]["path"]
-    if not pages.is_dir():
-        write_page_demo(pages, progress=_progress())
-    corpus = {**content["corpus"], "path": str(pages.resolve())}
-    run = parse_run({**content, "corpus": corpus}, str(recipe), Path())
-    run = run.model_copy(update={"output": output})
-    run_stages(run, read_datasets(run), ("oracle", "train", "report"))
+    out = output or Path("demo-run-full" if full else "demo-run")
+    if not (out / "report" / "index.html").is_file():
+        recipe = Path(__file__).parent / "training/recipes" / f"demo{'-full' if full else ''}.yaml"
+        content = yaml.safe_load(recipe.read_text(encoding="utf-8"))
+        pages = out / "corpus" / content["corpus"]["path"]
+        if not pages.is_dir():
+            size = PageDemoSettings() if full else PageDemoSettings(organisations=5)
+            write_page_demo(pages, size, _progress())
+        corpus = {**content["corpus"], "path": str(pages.resolve())}
+        run = parse_run({**content, "corpus": corpus}, str(recipe), Path())
+        run = run.model_copy(update={"output": out})
+        run_stages(run, read_datasets(run), ("oracle", "train", "report"))
+    _tell_of_demo(out)
+
+
+def _tell_of_demo(out: Path) -> None:
+    """Say what the demo shows, and what to type next."""
+    from analysis.by_page_kind import by_page_kind
+    from arms.catalogue import kind_of
+
+    found = by_page_kind(out / "labels")
+    typer.echo("\nmean nDCG@5 of each arm on questions about")
+    arms = list(next(iter(found.values())))
+    typer.echo(f"  {'':<8}" + "".join(f"{arm:>12}" for arm in arms))
+    for kind, means in found.items():
+        typer.echo(f"  {kind:<8}" + "".join(f"{means[arm]:>12.2f}" for arm in arms))
+    pictures = [arm for arm in arms if kind_of(arm).modality == "page_image"]
+    words = [arm for arm in arms if kind_of(arm).modality == "text"]
+    blind = [kind for kind, of in found.items() if max(of[arm] for arm in words) < 0.1]
+    plain = [kind for kind, of in found.items() if of["bm25"] >= max(of[a] for a in pictures)]
+    typer.echo(f"Only arms over page pictures ({', '.join(pictures)}) find: {', '.join(blind)}.")
+    typer.echo(f"Words alone (bm25) do as well or better on: {', '.join(plain)}.")
+    typer.echo(f"\nreport: {out / 'report' / 'index.html'}")
+    question = "What was the staff turnover of Dorworth Bakeries in 2017?"
+    typer.echo(f'try:    l2r select {out / "router"} "{question}" --lam 0 --k 3')
+    typer.echo("yours:  l2r oracle my.yaml, where my.yaml holds 'corpus: FOLDER' (README)")
 
 
 @app.command()
@@ -394,49 +430,6 @@ def train(run_file: RunFile, lam: Lams = None) -> None:
 
 
 @app.command()
-def ablate(
-    run_file: RunFile,
-    vary: Annotated[
-        list[str],
-        typer.Option("--vary", help="a setting of training and its values: tau=0.05,0.1,0.3"),
-    ],
-    lam: Lams = None,
-    grid: Annotated[
-        bool, typer.Option("--grid", help="every combination, instead of one change at a time")
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option(help="where the tables are written; default: the run's ablation/")
-    ] = None,
-) -> None:
-    """Train the frozen router with other settings, and say what each is worth.
-
-    Scores are always the paper's reward, whatever the targets were made of. Heads are kept beside
-    the router, so that a stopped run goes on; the router itself isn't touched.
-
-    Example: l2r ablate my.yaml --vary targets.latency_normalisation=row_sum,min_max,log
-    --vary tau=0.05,0.1,0.3 --lam 0 0.1
-    """
-    from oracle.labels import holds_texts, read_manifest
-
-    run = read_run(run_file)
-    if lam:
-        run = with_lams(run, lam)
-    manifest = read_manifest(labels_of(run))  # training loads torch, which takes seconds
-    from training.ablation import ablate as run_ablation
-    from training.ablation import parse_variation, variants_of
-    from training.ablation_table import print_table, write_tables
-
-    variants = variants_of(run.training, [parse_variation(one) for one in vary], grid)
-    texts = texts_of([] if holds_texts(labels_of(run)) else read_datasets(run))
-    router_folder = run.output / "router"
-    rows = run_ablation(labels_of(run), texts, router_folder, variants, _progress())
-    measure = manifest["measures"][0]
-    print_table(rows, measure, None if sys.stdout.isatty() else 160)
-    paths = write_tables(rows, measure, output or run.output / "ablation")
-    typer.echo(f"tables: {', '.join(map(str, paths))}")
-
-
-@app.command()
 def learn(
     router_folder: Annotated[Path, typer.Argument(help="the router/ folder of a run")],
     log: Annotated[
@@ -575,7 +568,8 @@ def select(
         Path | None, typer.Option("--index", help="the index/ folder; default: beside the router")
     ] = None,
     policy: Annotated[
-        str | None, typer.Option(help="which of the router's policies; default: its default")
+        str | None,
+        typer.Option(help="which of the router's policies; default: see the line defaults"),
     ] = None,
     without: Annotated[
         list[str] | None,
@@ -594,6 +588,7 @@ def select(
 
     l2r select runs/finance/router "operating margin in 2019?" --max-latency-ms 300
     """
+    from arms.reward import exchange_sentence
     from router import Router
 
     if run is not None:
@@ -622,6 +617,7 @@ def select(
         choice = router.select(query, dataset=dataset, **wish)
     typer.echo(f"arm            {choice.arm}")
     typer.echo(f"policy         {choice.policy} ({choice.policy_kind})")
+    typer.echo(f"defaults       {router.defaults.told}")
     if str(choice.plan) != choice.arm:
         typer.echo(f"plan           {choice.plan}")
     for arm, probability in choice.ranked_arms:
@@ -636,6 +632,9 @@ def select(
         )
     asked = "" if choice.lam_used == choice.lam else f", the nearest to {choice.lam:g} trained"
     typer.echo(f"model of λ     {choice.lam_used:g}{asked}")
+    measure, total_ms = router.record.quality_measure, router.record.latency_total_ms
+    if measure and total_ms:
+        typer.echo(f"what λ means   {exchange_sentence(choice.lam, total_ms, measure)}")
     if choice.promised:
         typer.echo(
             f"promised       mean latency {choice.promised.latency_ms} ms, "
@@ -750,7 +749,7 @@ app.add_typer(import_app, name="import")
 app.add_typer(routes_app, name="routes")
 
 
-_SEVERAL_LAMS = ("train", "ablate", "holdout")
+_SEVERAL_LAMS = ("train", "holdout")
 _CLOSED_PIPE = 141
 """Exit status of a command whose reader went away: 128 + SIGPIPE, as shells report it."""
 

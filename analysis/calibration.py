@@ -57,13 +57,12 @@ def expected_quality(record: Mapping[str, Any], router: str) -> Expected:
     rows = record.get("expected")
     if not isinstance(rows, list):
         return {}
-    default = record.get("default_policy")  # rows of older records name no policy
     return {
         (round(float(row["lam"]), 9), str(row["arm"])): float(row["quality"])
         for row in rows
         if isinstance(row, Mapping)
-        and {"lam", "arm", "quality"} <= set(row)
-        and row.get("policy", default) == router
+        and {"lam", "arm", "quality", "policy"} <= set(row)
+        and row["policy"] == router
     }
 
 

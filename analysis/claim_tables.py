@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from analysis.claims import Claim, OperatingPoint
-from analysis.columns import LAM, POLICY
-from analysis.comparison import Comparison
+from analysis.columns import LAM
 from analysis.headline import claim_answer
-from analysis.results import EvaluationResults, Results
-from analysis.roles import role_of, title_of
+from analysis.results import Results
 from analysis.table import Cell, Column, Row, Table
 
 
@@ -73,62 +71,3 @@ def _point_cells(point: OperatingPoint) -> tuple[Cell, ...]:
 
 def _lams(lams: tuple[float, ...]) -> str:
     return ", ".join(f"{lam:g}" for lam in lams) or "none"
-
-
-def comparison_table(
-    results: Results, evaluated: EvaluationResults, name: str, title: str
-) -> Table:
-    """The router beside every other policy, with intervals of the difference."""
-    measure = results.labels.primary_measure
-    columns = (
-        LAM,
-        POLICY,
-        Column("n", "n", "count"),
-        Column("reward", "reward", "quality"),
-        Column("quality", measure, "quality"),
-        Column("latency_ms", "ms", "ms"),
-        Column("router_reward", "router's reward", "quality", shown=False),
-        Column("router_quality", "router's quality", "quality", shown=False),
-        Column("router_latency_ms", "router's ms", "ms", shown=False),
-        Column("reward_difference", "router − policy: reward", "change"),
-        Column("quality_difference", f"router − policy: {measure}", "change"),
-        Column("latency_difference_ms", "router − policy: ms", "change_ms"),
-    )
-    pairs = [
-        (
-            one,
-            (
-                one.lam,
-                title_of(one.policy),
-                one.n,
-                one.reward,
-                one.quality,
-                one.latency_ms,
-                one.router_reward,
-                one.router_quality,
-                one.router_latency_ms,
-                *_differences(one),
-            ),
-        )
-        for one in evaluated.comparisons
-    ]
-    shown = [
-        row
-        for one, row in pairs
-        if one.lam in results.shown_lams and role_of(one.policy) != "static"
-    ]
-    return Table(
-        name,
-        title,
-        columns,
-        tuple(row for _, row in pairs),
-        tuple(shown),
-        note="Each row is over the n queries that both policies have. Brackets: paired bootstrap "
-        f"intervals of {results.settings.confidence:.0%}.",
-    )
-
-
-def _differences(one: Comparison) -> tuple[Cell, ...]:
-    if one.policy == one.router:
-        return (None, None, None)
-    return (one.reward_difference, one.quality_difference, one.latency_difference_ms)

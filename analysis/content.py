@@ -36,25 +36,22 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class ArmAnswer:
-    """One static arm and whether the router beats it."""
-
-    arm: str
-    answer: str
-    beaten: bool
-
-
-@dataclass(frozen=True, slots=True)
 class ReportContent:
-    """The whole report: the claim first."""
+    """The whole report: what to deploy first, everything else in sections."""
 
     title: str
-    claim: tuple[str, ...]
-    """Sentences; the first is the answer in short."""
-    arms: tuple[ArmAnswer, ...]
+    first: tuple[str, ...]
+    """Sentences; the first names what answers by default."""
+    deploy: Table
+    figure: FigureEntry
     sections: tuple[Section, ...]
 
     @property
     def tables(self) -> tuple[Table, ...]:
         """Every table, in order."""
-        return tuple(table for section in self.sections for table in section.tables)
+        return (self.deploy, *(table for section in self.sections for table in section.tables))
+
+    @property
+    def figures(self) -> tuple[FigureEntry, ...]:
+        """Every figure, in order."""
+        return (self.figure, *(figure for section in self.sections for figure in section.figures))

@@ -23,9 +23,10 @@ from router import decisions
 from router.decisions import ANSWER, CEILING, DOCUMENT_FOLDS, FOLDS
 
 TEST = "test"
-EVALUATIONS = (TEST, FOLDS, DOCUMENT_FOLDS)
-"""Named by how a decision's split begins: the test split, folds, and folds that share no relevant
-document."""
+VALIDATION = "val"
+EVALUATIONS = (TEST, FOLDS, DOCUMENT_FOLDS, VALIDATION)
+"""Named by how a decision's split begins: the test split, folds, folds that share no relevant
+document, and the validation split."""
 PREDICTED, REUSED = decisions.PREDICTED.name, decisions.REUSED.name
 _TEXTS = ("policy", "dataset", "query_id", "split", "plan")
 _NUMBERS = ("lam", "overhead_ms")
@@ -196,7 +197,7 @@ def _split_code(split: str) -> int:
     """Return the place in ``EVALUATIONS``; −1 for what isn't evaluated."""
     if split == TEST:
         return 0
-    return next((code for code in (1, 2) if split.startswith(EVALUATIONS[code])), -1)
+    return next((code for code in (1, 2, 3) if split.startswith(EVALUATIONS[code])), -1)
 
 
 def _side_code(split: str) -> int:

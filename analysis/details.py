@@ -25,6 +25,7 @@ from analysis.reward_map import RewardMap, reward_map
 from analysis.roles import ORACLE_ROUTER_ARMS, role_of
 from analysis.routing_share import RoutingShare, share_of
 from oracle.labels import Labels
+from router.artifact import Defaults
 from router.policy_names import BEST_STATIC
 
 
@@ -36,6 +37,10 @@ class BesideLabels:
     expected: Expected = field(default_factory=dict)
     closed: frozenset[float] = frozenset()
     """λ where the router isn't asked, and the best single arm answers."""
+    defaults: Defaults | None = None
+    """The policies that answer where none is named; None: the router reported on."""
+    served: frozenset[str] | None = None
+    """Policies of the router's artifact; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from analysis.settings import ReportSettings
 from analysis.storage import mapping
 from arms.errors import RouterError
 from oracle.tables import RUNS, SAMPLES
-from router.artifact import RECORD
+from router.artifact import RECORD, Defaults
 
 _LABEL_FILES = ("labels.parquet", "queries.parquet", RUNS, SAMPLES)
 _LONGEST_LIST = 12
@@ -75,6 +75,17 @@ def read_router_record(router_folder: Path) -> Mapping[str, Any]:
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RouterError(f"{path} is not valid JSON ({error}); rerun l2r train") from error
     return mapping(record)
+
+
+def defaults_and_policies(
+    record: Mapping[str, Any],
+) -> tuple[Defaults | None, frozenset[str] | None]:
+    """What ``router.json`` says of both; None where it says nothing."""
+    defaults, policies = mapping(record.get("defaults")), record.get("policies")
+    return (
+        Defaults(**defaults) if defaults else None,
+        frozenset(policies) if isinstance(policies, list) else None,
+    )
 
 
 def router_facts(record: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from router.policy_names import ROUTER as DEFAULT
+
 
 def closed_gates(record: Mapping[str, Any], router: str) -> frozenset[float]:
     """Return the λ, among those with a gate, where the best single arm answers every query.
 
-    Empty where ``router`` isn't the record's default policy, or that has no gates.
+    Empty where ``router`` isn't the policy that has gates, or it has none.
     """
     gates = record.get("gates")
-    if not isinstance(gates, Mapping) or record.get("default_policy") != router:
+    if not isinstance(gates, Mapping) or router != DEFAULT:
         return frozenset()
     return frozenset(
         round(float(lam), 9)

@@ -9,7 +9,6 @@ from analysis.claims import Claim
 from analysis.collapse import collapse_sentences, collapses
 from analysis.columns import counted
 from analysis.comparison import Comparison
-from analysis.content import ArmAnswer
 from analysis.outcomes import Outcome
 from analysis.results import Results
 from analysis.roles import role_of, title_of
@@ -53,26 +52,6 @@ def short_answer(results: Results) -> str:
         for said, lams in verdicts.items()
     ]
     return f"{sentence} By reward it is {', '.join(parts)}."
-
-
-def arm_answers(results: Results) -> tuple[ArmAnswer, ...]:
-    """Every arm and whether the router beats it, with the λ of its claim."""
-    return tuple(
-        ArmAnswer(
-            claim.arm,
-            _in_short(claim),
-            claim.point is not None and claim.point.certain,
-        )
-        for claim in results.test.claims
-        if claim.router == results.router
-    )
-
-
-def _in_short(claim: Claim) -> str:
-    if claim.point is None:
-        return "no λ"
-    answer = "beaten" if claim.point.certain else "level within noise"
-    return f"{answer} at λ = {claim.point.lam:g}"
 
 
 def headline(results: Results) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from analysis.roles import title_of
 from analysis.split_text import SPLIT_NAMES
 from analysis.table import Column, Row, Table, write_csv, write_number
 from arms.atomic import atomic_file
+from router.artifact import Defaults
 
 MARKDOWN = "holdout.md"
 
@@ -28,13 +29,13 @@ def policy_table(found: HoldOut) -> Table:
 
 
 def dataset_table(found: HoldOut, lams: tuple[float, ...]) -> Table:
-    """The router on each dataset that was left out."""
+    """The default policies on each dataset that was left out."""
     rows = tuple(
         _row(one)
         for one in found.scores
-        if one.policy == ROUTER and one.scope != ALL and one.lam in lams
+        if one.policy in (ROUTER, found.domains["search"]) and one.scope != ALL and one.lam in lams
     )
-    title = "The default router on each dataset that was left out"
+    title = "The default policies on each dataset that was left out"
     return Table("holdout_datasets", title, _columns(found), rows, rows)
 
 
@@ -124,7 +125,8 @@ def write_holdout(found: HoldOut, shown_lams: tuple[float, ...]) -> str:
         f"never saw it: in domain, by cross-validation {_in_words(found)}; and out of domain, by "
         f"policies fitted on other datasets, {left}. Rewards are over the arms A, the overhead "
         f"charged{shared}; brackets are {found.confidence:.0%} intervals of a paired bootstrap "
-        "over queries. The best static arm out of domain is the other datasets' best.",
+        "over queries. The best static arm out of domain is the other datasets' best. By default "
+        f"{Defaults(ROUTER, found.domains['search']).told}.",
     ]
     for table in tables:
         if table.shown_rows:

@@ -18,11 +18,9 @@ def escape(text: str) -> str:
 
 def write_markdown(content: ReportContent) -> str:
     """Return the report; figures are linked as PNG files beside it."""
-    parts = [f"# {escape(content.title)}", *(escape(sentence) for sentence in content.claim)]
-    if content.arms:
-        parts.insert(
-            2, "\n".join(f"- {escape(one.arm)}: {escape(one.answer)}" for one in content.arms)
-        )
+    parts = [f"# {escape(content.title)}", *(escape(sentence) for sentence in content.first)]
+    parts += ["## " + _table(content.deploy)[0].removeprefix("### "), *_table(content.deploy)[1:]]
+    parts.append(_figure(content.figure))
     for section in content.sections:
         parts += _section(section)
     return "\n\n".join(parts) + "\n"

@@ -78,6 +78,16 @@ function showTip(event) {
 document.addEventListener("pointerover", showTip);
 document.addEventListener("pointerdown", showTip);
 
+// A link into a folded section unfolds it.
+function unfold() {
+  const target = document.getElementById(location.hash.slice(1));
+  for (let fold = target; fold; fold = fold.parentElement) if (fold.tagName === "DETAILS") fold.open = true;
+  if (target) target.scrollIntoView();
+}
+
+addEventListener("hashchange", unfold);
+unfold();
+
 // Paper shows what the screen folds away.
 window.addEventListener("beforeprint", () => {
   for (const fold of document.querySelectorAll("details")) fold.open = true;

@@ -13,12 +13,12 @@ from hashlib import sha256
 from html import escape
 from pathlib import Path
 
-from analysis.content import ArmAnswer, FigureEntry, ReportContent, Section
+from analysis.content import FigureEntry, ReportContent, Section
 from analysis.figure_style import INK, PALETTE, QUIET
 from analysis.table import Column, Table
 
 _FOLDER = Path(__file__).parent
-_SEARCHABLE_FROM = 8
+_SEARCHABLE_FROM = 20
 """Rows from which a table gets a search field."""
 _BRIEF = 32
 """Longest text of a column that isn't broken over lines."""
@@ -35,24 +35,14 @@ def write_page(content: ReportContent, svgs: Mapping[str, str]) -> str:
         "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
         f"script-src 'sha256-{script_hash}'; base-uri 'none'; form-action 'none'"
     )
-    anchors = [_anchor(section.title) for section in content.sections]
-    sections = "\n".join(
-        _section(section, anchor, svgs)
-        for section, anchor in zip(content.sections, anchors, strict=True)
-    )
-    links = "".join(
-        f'<li><a href="#{anchor}">{escape(section.title)}</a></li>'
-        for section, anchor in zip(content.sections, anchors, strict=True)
-    )
+    sections = "\n".join(_section(section, svgs) for section in content.sections)
     title = escape(content.title)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
-        f'<a class="skip" href="#{anchors[0] if anchors else "report"}">Skip to the numbers</a>\n'
-        f'<main id="report">\n<h1>{title}</h1>\n{_claim(content)}\n'
-        f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n{sections}\n</main>\n'
+        f"<main>\n<h1>{title}</h1>\n{_first(content, svgs)}\n{sections}\n</main>\n"
         f'<div id="tip" role="tooltip" hidden></div>\n<script>{script}</script>\n'
         "</body>\n</html>\n"
     )
@@ -62,23 +52,16 @@ def _anchor(title: str) -> str:
     return "s-" + re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
-def _claim(content: ReportContent) -> str:
-    first, *rest = content.claim or ("",)
+def _first(content: ReportContent, svgs: Mapping[str, str]) -> str:
+    first, *rest = content.first
     sentences = "\n".join(f"<p>{escape(sentence)}</p>" for sentence in rest)
-    arms = "".join(map(_arm, content.arms))
-    listed = f'<ul class="arms" aria-label="Arm by arm">{arms}</ul>\n' if arms else ""
-    return (
-        f'<div class="claim">\n<p class="verdict">{escape(first)}</p>\n{listed}{sentences}\n</div>'
-    )
+    said = f'<div class="first">\n<p class="verdict">{escape(first)}</p>\n{sentences}\n</div>'
+    figure = _figure(content.figure, svgs[content.figure.name])
+    return f'{said}\n{_table(content.deploy)}\n<div class="lead">{figure}</div>'
 
 
-def _arm(one: ArmAnswer) -> str:
-    kind = "yes" if one.beaten else "no"
-    return f'<li class="{kind}">{escape(one.arm)}: {escape(one.answer)}</li>'
-
-
-def _section(section: Section, anchor: str, svgs: Mapping[str, str]) -> str:
-    parts = [f'<h2 id="{anchor}">{escape(section.title)}</h2>']
+def _section(section: Section, svgs: Mapping[str, str]) -> str:
+    anchor, parts = _anchor(section.title), []
     parts += [f"<p>{escape(text)}</p>" for text in section.paragraphs]
     parts += [_figure(figure, svgs[figure.name]) for figure in section.figures]
     parts += [_table(table) for table in section.tables]
@@ -91,7 +74,8 @@ def _section(section: Section, anchor: str, svgs: Mapping[str, str]) -> str:
     if section.folded_code:
         title = escape(section.folded_title)
         parts.append(f"<details><summary>{title}</summary>{_code(section.folded_code)}</details>")
-    return f'<section aria-labelledby="{anchor}">\n{chr(10).join(parts)}\n</section>'
+    heading = f'<summary><h2 id="{anchor}">{escape(section.title)}</h2></summary>'
+    return f'<details class="section">\n{heading}\n{chr(10).join(parts)}\n</details>'
 
 
 def _code(code: str) -> str:

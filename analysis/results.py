@@ -14,6 +14,8 @@ from analysis.claims import Claim, claims
 from analysis.comparison import Comparison, compare_policies
 from analysis.dead_arms import without_dead_arms
 from analysis.decided import DOCUMENT_FOLDS, FOLDS, TEST, Decided, join_decisions
+from analysis.decision_codes import VALIDATION
+from analysis.deployment import Deployment, deployments
 from analysis.details import BesideLabels, Details, details
 from analysis.evaluation import Evaluation, Failures, FloatArray, IntArray, evaluate_queries
 from analysis.frontier_areas import FrontierAreas, frontier_areas
@@ -30,6 +32,7 @@ from analysis.uncertainty import Uncertainty, clusterings, uncertainties
 from arms.errors import LabelsError, RouterError, SettingsError
 from oracle.labels import Labels
 from oracle.split_leaks import LeakCounts, leaks_of
+from router.artifact import Defaults
 from router.policy_names import BEST_STATIC, PER_LAM_LORA, ROUTER
 
 
@@ -72,6 +75,11 @@ class Results:
     """The test split again, failed queries counted; empty where nothing failed."""
     details: Details
     notes: tuple[str, ...]
+    defaults: Defaults
+    deployments: tuple[Deployment, ...]
+    picked_on_validation: bool
+    mean_total_ms: float
+    """Mean over labelled queries of what normalises latency: the sum over the declared arms."""
     closed: frozenset[float] = frozenset()
     """λ where the router isn't asked, and the best single arm answers."""
 
@@ -113,6 +121,11 @@ def compute_results(
             "or the split is empty); a report needs at least one: add queries, or rerun l2r oracle"
         )
     failed = test.evaluation.failed_queries
+    everything = evaluate_queries(labels, np.arange(len(labels.query_ids)), "all", declared)
+    validation_rows = decided.label_rows(VALIDATION)
+    validation = scored(validation_rows, VALIDATION, "exclude") if len(validation_rows) else None
+    if validation is not None and not len(validation.evaluation):
+        validation = None
     shown_lams = tuple(lam for lam in settings.lams if lam in lams) or lams
     known = beside(router) if beside else BesideLabels()
     evaluated, looked_into = _test_split(labels, test, router, shown_lams, known, settings)
@@ -134,6 +147,19 @@ def compute_results(
         worst_case=tuple(summarise(scored(test_rows, TEST, "worst"))[0]) if failed else (),
         details=looked_into,
         notes=(*notes, *dead, *decided.notes, *test.notes),
+        defaults=known.defaults or Defaults(router),
+        deployments=deployments(
+            MeanTable(
+                test,
+                Resamples(len(test.evaluation), settings.n_resamples, settings.seed),
+                settings.confidence,
+            ),
+            validation or test,
+            known.served,
+            lams,
+        ),
+        picked_on_validation=validation is not None,
+        mean_total_ms=float(everything.total_latency_ms.mean()),
         closed=known.closed,
     )
 

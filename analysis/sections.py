@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from analysis.claim_tables import claim_table, comparison_table
+from analysis.claim_tables import claim_table
 from analysis.collapse import collapse_sentences, collapses
 from analysis.columns import counted
 from analysis.content import FigureEntry, ReportContent, Section
@@ -19,21 +19,19 @@ from analysis.dataset_tables import (
 from analysis.detail_sections import detail_sections
 from analysis.facts import manifest_facts
 from analysis.figures import PARETO
+from analysis.first_screen import deploy_table, first_sentences
 from analysis.frontier_tables import areas_table, points_table, significance_table
 from analysis.gates import gate_sentences
-from analysis.headline import arm_answers, headline
+from analysis.headline import headline
 from analysis.losses import FoundDocuments
 from analysis.merging import merging_note
 from analysis.results import Results
 from analysis.reuse import reuse_note
 from analysis.roles import title_of
-from analysis.summary import MACRO, MICRO
 from analysis.summary_tables import (
     arms_main_table,
     headroom_table,
-    main_table,
-    splits_table,
-    summary_table,
+    means_table,
 )
 from analysis.uncertainty_table import uncertainty_table
 from oracle.split_leaks import leak_sentence
@@ -58,11 +56,11 @@ class Provenance:
 def report_content(
     results: Results, figures: Mapping[str, FigureEntry], provenance: Provenance
 ) -> ReportContent:
-    """Put the report together: the claim, then what was run, then the numbers behind it."""
+    """Put the report together: what to deploy, the claim, what was run, the numbers behind it."""
     sections = (
-        _what_was_run(results),
         _claim(results),
-        _frontier(results, figures),
+        _what_was_run(results),
+        _frontier(results),
         _main(results),
         _significance(results),
         *detail_sections(results, figures, provenance.found),
@@ -73,8 +71,9 @@ def report_content(
     )
     return ReportContent(
         results.settings.title,
-        headline(results),
-        arm_answers(results),
+        first_sentences(results),
+        deploy_table(results),
+        figures[PARETO],
         tuple(one for one in sections if one),
     )
 
@@ -111,55 +110,39 @@ def _what_was_run(results: Results) -> Section:
 
 
 def _claim(results: Results) -> Section:
-    return Section("The claim, arm by arm", tables=(claim_table(results),))
+    return Section("The claim, arm by arm", headline(results), tables=(claim_table(results),))
 
 
-def _frontier(results: Results, figures: Mapping[str, FigureEntry]) -> Section:
+def _frontier(results: Results) -> Section:
     areas = areas_table(results)
     paragraphs: tuple[str, ...] = ("λ and frontier are read off the same test queries.",)
     if areas is None:
         paragraphs += ("Hypervolume isn't defined: all operating points are equally fast.",)
     tables = (*((areas,) if areas else ()), points_table(results))
-    return Section("Pareto frontier", paragraphs, (figures[PARETO],), tables)
+    return Section("Pareto frontier", paragraphs, tables=tables)
 
 
 def _main(results: Results) -> Section:
     tables = [
         arms_main_table(results),
-        main_table(results),
-        comparison_table(
-            results,
-            results.test,
-            "comparison",
-            f"{results.router} beside the other policies",
+        means_table(
+            results, results.test.summaries, "main", "Every policy that chooses, by λ", results.test
         ),
         headroom_table(results, results.test, "headroom", "Headroom closed on the test split"),
         uncertainty_table(
             results, results.test, "uncertainty", "How sure the leads are on the test split"
         ),
-        summary_table(
-            results,
-            results.test.summaries,
-            "summary",
-            "Means over datasets, each counting once",
-            (MACRO,),
-            note="The CSV holds means over queries too. n below the number of queries: some "
-            "dataset lacks the arm. Regret is against the oracle over A; an arm outside A, or "
-            "a policy that merges what several arms found, can have less than none. P95 of single "
-            "timings shows tails that medians hide.",
-        ),
     ]
     if results.worst_case:
         tables.append(
-            summary_table(
+            means_table(
                 results,
                 results.worst_case,
                 "summary_failures_counted",
                 "Test split, failed queries counted as the arm's worst case",
-                (MICRO,),
                 note="A failure counts as quality 0 and the longest latency seen of that arm (for "
                 "a timeout, the time limit where that is longer), so that arms don't win by "
-                "failing.",
+                "failing. ",
             )
         )
     test = results.test
@@ -202,18 +185,12 @@ def _folds(results: Results) -> Section:
             leak_sentence(results.folds.leaks, "queries in folds"),
         ),
         tables=(
-            splits_table(results, results.folds),
-            comparison_table(
+            means_table(
                 results,
+                results.folds.summaries,
+                "folds",
+                "Pooled folds: every policy that chooses",
                 results.folds,
-                "folds_comparison",
-                f"Pooled folds: {results.router} beside the other policies",
-            ),
-            summary_table(
-                results, results.folds.summaries, "folds_summary", "Pooled folds: every policy", ()
-            ),
-            headroom_table(
-                results, results.folds, "folds_headroom", "Pooled folds: headroom closed"
             ),
             uncertainty_table(
                 results, results.folds, "folds_uncertainty", "Pooled folds: how sure the leads are"
@@ -227,21 +204,18 @@ def _document_folds(results: Results) -> Section | None:
     if found is None:
         return None
     evaluation = found.scores.evaluation
-    tables = [
-        splits_table(results, found, "document_split", "document folds"),
+    tables = (
+        means_table(
+            results,
+            found.summaries,
+            "document_folds",
+            "Document folds: every policy that chooses",
+            found,
+        ),
         uncertainty_table(
             results, found, "document_uncertainty", "Document folds: how sure the leads are"
         ),
-    ]
-    if found.comparisons:
-        tables.append(
-            comparison_table(
-                results,
-                found,
-                "document_comparison",
-                f"Document folds: {results.router} beside the other policies",
-            )
-        )
+    )
     return Section(
         "Document split",
         (
@@ -251,7 +225,7 @@ def _document_folds(results: Results) -> Section | None:
             "asked about. Only those policies, fusions, the default and baselines are there.",
             leak_sentence(found.leaks, "queries in document folds"),
         ),
-        tables=tuple(tables),
+        tables=tables,
     )
 
 

@@ -1,10 +1,11 @@
-"""Tables of means: every policy at every λ, and the headroom each closes."""
+"""Tables of means: every policy at every λ, and the headroom that each closes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from analysis.columns import LAM, POLICY, measure_title
+from analysis.comparison import Comparison
 from analysis.headroom import SMALLEST_HEADROOM, Headroom
 from analysis.merging import CEILINGS
 from analysis.outcomes import LATENCY, OVERHEAD, REUSED, REWARD
@@ -47,72 +48,108 @@ def arms_main_table(results: Results) -> Table:
     )
 
 
-def main_table(results: Results) -> Table:
-    """Every policy that chooses, at every λ (table 2): quality, latency, headroom, regret."""
-    metrics = _main_metrics(results.test.scores.evaluation.measures)
-    closed = {
-        (one.policy, one.lam): one
-        for one in results.test.headrooms
-        if one.metric == REWARD and one.own
-    }
-    chosen = sorted(
-        (
-            one
-            for one in results.test.summaries
-            if one.scope == MICRO and role_of(one.policy) != "static"
-        ),
-        key=lambda one: one.lam,
-    )
-    always = (results.router, ORACLE_ROUTER_ARMS)
-    durations = [(OVERHEAD, "of that, own overhead"), *_reused(results.test.summaries)]
-    rows: list[tuple[bool, Row]] = [
-        (
-            one.lam in results.shown_lams or one.policy in always,
-            (
-                one.lam,
-                title_of(one.policy),
-                one.n,
-                *(one.means.get(key) for key, *_ in metrics),
-                *(one.means.get(key) for key, _ in durations),
-                *_closed(closed.get((one.policy, one.lam))),
-                one.means.get(REGRET_A),
-            ),
-        )
-        for one in chosen
+def means_table(
+    results: Results,
+    summaries: Sequence[Summary],
+    name: str,
+    title: str,
+    evaluated: EvaluationResults | None = None,
+    note: str = "",
+) -> Table:
+    """Every policy at every λ: quality, latency, reward, headroom, regret; the router beside it.
+
+    The report shows means over queries of the policies that choose, the CSV means over datasets
+    and single arms too.
+
+    Args:
+        results: of the report.
+        summaries: the means.
+        name: of the table's files.
+        title: of the table.
+        evaluated: what else is known of the same queries; None: nothing.
+        note: stands before the general one.
+    """
+    headrooms = () if evaluated is None else evaluated.headrooms
+    comparisons = () if evaluated is None else evaluated.comparisons
+    closed = {(one.policy, one.lam): one for one in headrooms if one.metric == REWARD and one.own}
+    beside = {(one.policy, one.lam): one for one in comparisons if one.policy != one.router}
+    metrics: list[tuple[str, str, Kind]] = [
+        *_main_metrics(results.test.scores.evaluation.measures),
+        (P95_SAMPLES, "P95 ms, single timings", "ms"),
+        (OVERHEAD, "of that, own overhead", "ms"),
+        *_reused(summaries),
+        (REWARD, "reward", "quality"),
+        (REGRET_A, "regret", "change"),
+        (REGRET_P, "regret against P", "change"),
     ]
     columns = (
         LAM,
         POLICY,
+        Column("mean_over", "mean over", shown=False),
         Column("n", "n", "count"),
-        *(Column(*metric) for metric in metrics),
-        *(Column(key, heading, "ms") for key, heading in durations),
+        Column("n_queries", "queries", "count", shown=False),
+        *(
+            Column(key, heading, kind, shown=key not in (P95_SAMPLES, REGRET_P))
+            for key, heading, kind in metrics
+        ),
+        Column("reward_difference", "router − policy: reward", "change"),
+        Column("quality_difference", "router − policy: quality", "change", shown=False),
+        Column("latency_difference_ms", "router − policy: ms", "change_ms", shown=False),
         Column("headroom_closed", "headroom closed", "share"),
         Column("ceiling", "ceiling"),
-        Column(REGRET_A, "regret", "change"),
     )
+    always = (results.router, ORACLE_ROUTER_ARMS)
+    rows: list[tuple[bool, Row]] = []
+    for one in sorted(summaries, key=lambda one: one.lam):
+        key, micro = (one.policy, one.lam), one.scope == MICRO
+        shown = micro and role_of(one.policy) != "static"
+        rows.append(
+            (
+                shown and (one.lam in results.shown_lams or one.policy in always),
+                (
+                    one.lam,
+                    title_of(one.policy),
+                    {MICRO: "queries", MACRO: "datasets"}.get(one.scope, one.scope),
+                    one.n,
+                    one.n_queries,
+                    *(one.means.get(metric) for metric, *_ in metrics),
+                    *_differences(beside.get(key) if micro else None),
+                    *_closed(closed.get(key), micro),
+                ),
+            )
+        )
     return Table(
-        "main",
-        "Every policy that chooses, by λ",
+        name,
+        title,
         columns,
         tuple(row for _, row in rows),
         tuple(row for shown, row in rows if shown),
-        note="Means over test queries. Headroom closed, in reward: (policy − best static) / "
-        f"(ceiling − best static). {CEILINGS} Regret: reward of the oracle over A minus the "
-        "policy's; a policy that may use arms outside A, or that merges, can have less than none. "
-        "Brackets: paired bootstrap intervals of "
+        note=f"{note}Means over queries; the CSV has means over datasets, each counting once, and "
+        "single arms too. Headroom closed, in reward: (policy − best static) / (ceiling − best "
+        f"static). {CEILINGS} Regret: reward of the oracle over A minus the policy's; a policy "
+        "that may use arms outside A, or that merges, can have less than none. n below the number "
+        "of queries: some dataset lacks the arm. Brackets: paired bootstrap intervals of "
         f"{results.settings.confidence:.0%}.",
-        latex=True,
+        latex=name == "main",
     )
 
 
-def _closed(headroom: Headroom | None) -> tuple[Cell, Cell]:
+def _differences(one: Comparison | None) -> tuple[Cell, Cell, Cell]:
+    if one is None:
+        return (None, None, None)
+    return (one.reward_difference, one.quality_difference, one.latency_difference_ms)
+
+
+def _closed(headroom: Headroom | None, micro: bool) -> tuple[Cell, Cell]:
     """Headroom closed and the ceiling that it is held against."""
-    return (None, None) if headroom is None else (headroom.closed, title_of(headroom.ceiling))
+    if headroom is None:
+        return (None, None)
+    return (headroom.closed if micro else headroom.closed_macro, title_of(headroom.ceiling))
 
 
-def _reused(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
+def _reused(summaries: Sequence[Summary]) -> list[tuple[str, str, Kind]]:
     """The column of reused encoding, where there is any."""
-    return [(REUSED, HEADING)] if reused_means(summaries) else []
+    return [(REUSED, HEADING, "ms")] if reused_means(summaries) else []
 
 
 def _main_metrics(measures: tuple[str, ...]) -> list[tuple[str, str, Kind]]:
@@ -121,58 +158,6 @@ def _main_metrics(measures: tuple[str, ...]) -> list[tuple[str, str, Kind]]:
         (LATENCY, "mean ms", "ms"),
         (P95, "P95 ms", "ms"),
     ]
-
-
-def summary_table(
-    results: Results,
-    summaries: tuple[Summary, ...],
-    name: str,
-    title: str,
-    shown_scopes: tuple[str, ...] = (MICRO, MACRO),
-    note: str = "",
-) -> Table:
-    """Quality, latency, reward and regret per policy and λ."""
-    measures = results.test.scores.evaluation.measures
-    metrics: list[tuple[str, str, Kind]] = [
-        *((measure, measure_title(measure), "quality") for measure in measures),
-        (LATENCY, "mean ms", "ms"),
-        (P95, "P95 ms", "ms"),
-        (P95_SAMPLES, "P95 ms, single timings", "ms"),
-        (OVERHEAD, "overhead ms", "ms"),
-        *((key, f"{heading} ms", "ms") for key, heading in _reused(summaries)),
-        (REWARD, "reward", "quality"),
-        (REGRET_A, "regret", "change"),
-        (REGRET_P, "regret against P", "change"),
-    ]
-    columns = (
-        LAM,
-        POLICY,
-        Column("mean_over", "mean over"),
-        Column("n", "n", "count"),
-        Column("n_queries", "queries", "count", shown=False),
-        *(
-            Column(key, heading, kind, shown=key not in (OVERHEAD, REUSED, REGRET_P))
-            for key, heading, kind in metrics
-        ),
-    )
-    ordered = sorted(summaries, key=lambda one: one.lam)
-    rows = [(one, _summary_row(one, [key for key, *_ in metrics])) for one in ordered]
-    return Table(
-        name,
-        title,
-        columns,
-        tuple(row for _, row in rows),
-        tuple(
-            row for one, row in rows if one.lam in results.shown_lams and one.scope in shown_scopes
-        ),
-        note=note,
-    )
-
-
-def _summary_row(summary: Summary, metrics: list[str]) -> Row:
-    scope = {"micro": "queries", "macro": "datasets"}.get(summary.scope, summary.scope)
-    means = (summary.means.get(metric) for metric in metrics)
-    return (summary.lam, title_of(summary.policy), scope, summary.n, summary.n_queries, *means)
 
 
 def headroom_table(results: Results, evaluated: EvaluationResults, name: str, title: str) -> Table:
@@ -230,47 +215,4 @@ def headroom_table(results: Results, evaluated: EvaluationResults, name: str, ti
         f"once. Undefined where the ceiling is less than {SMALLEST_HEADROOM:g} ahead. Oracles "
         "maximise the reward, not each measure. Brackets: paired bootstrap intervals, left out "
         "where the ratio is undefined in over 5 % of resamples.",
-    )
-
-
-def splits_table(
-    results: Results, folds: EvaluationResults, name: str = "splits", side: str = "folds"
-) -> Table:
-    """Pooled folds beside the fixed test split; document folds beside ordinary ones.
-
-    Means over queries. Without ordinary folds, document folds stand beside the test split.
-    """
-    first, against = results.test, "test split"
-    if folds is not results.folds and results.folds is not None:
-        first, against = results.folds, "folds"
-    measure = results.labels.primary_measure
-    metrics: tuple[tuple[str, str, Kind], ...] = (
-        ("n", "n", "count"),
-        (measure, measure, "quality"),
-        (LATENCY, "mean ms", "ms"),
-        (REWARD, "reward", "quality"),
-        (REGRET_A, "regret", "change"),
-    )
-    columns = [LAM, POLICY]
-    for title in (against, side):
-        key = title.removesuffix(" split").replace(" ", "_")
-        columns += [
-            Column(f"{key}_{m}", f"{title}: {heading}", kind) for m, heading, kind in metrics
-        ]
-    pooled = {(one.policy, one.lam): one for one in folds.summaries if one.scope == MICRO}
-    names = [key for key, *_ in metrics[1:]]
-    rows: list[tuple[float, Row]] = []
-    for one in sorted(first.summaries, key=lambda one: one.lam):
-        beside = pooled.get((one.policy, one.lam))
-        if one.scope == MICRO and beside is not None:
-            sides: list[Cell] = []
-            for summary in (one, beside):
-                sides += [summary.n, *(summary.means.get(metric) for metric in names)]
-            rows.append((one.lam, (one.lam, title_of(one.policy), *sides)))
-    return Table(
-        name,
-        f"{'Folds' if first is results.folds else 'The fixed test split'} beside the pooled {side}",
-        tuple(columns),
-        tuple(row for _, row in rows),
-        tuple(row for lam, row in rows if lam in results.shown_lams),
     )

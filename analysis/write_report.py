@@ -14,6 +14,7 @@ from analysis.decision_codes import read_decision_batches
 from analysis.details import BesideLabels
 from analysis.facts import (
     config_text,
+    defaults_and_policies,
     input_facts,
     latency_notes,
     read_router_record,
@@ -97,7 +98,10 @@ def write_report(
         read_latency_samples(labels_folder, labels),
         latency_notes(labels.manifest, modelled_share(labels_folder)),
         lambda router: BesideLabels(
-            facts, expected_quality(record, router), closed_gates(record, router)
+            facts,
+            expected_quality(record, router),
+            closed_gates(record, router),
+            *defaults_and_policies(record),
         ),
     )
     provenance = Provenance(
@@ -112,7 +116,7 @@ def write_report(
         inputs = {"labels": labels_folder, "decisions": decisions}
         write_json(folder / RECORD, _record(results, inputs, report_folder))
     names = [table.name for table in content.tables]
-    figures = [figure.name for section in content.sections for figure in section.figures]
+    figures = [figure.name for figure in content.figures]
     return ReportPaths(
         folder=report_folder,
         html=report_folder / "index.html",

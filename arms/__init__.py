@@ -5,22 +5,34 @@ Importing this package loads nothing heavy; :func:`read_corpus` loads what it ne
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from arms.corpora.corpus import Dataset
+    from arms.frameworks import from_haystack, from_langchain, from_llama_index, from_pyterrier
     from arms.own import from_class, from_function
 
-__all__ = ["from_class", "from_function", "read_corpus"]
+__all__ = [
+    "from_class",
+    "from_function",
+    "from_haystack",
+    "from_langchain",
+    "from_llama_index",
+    "from_pyterrier",
+    "read_corpus",
+]
+_HOMES = {name: "arms.frameworks" for name in __all__} | {
+    "from_class": "arms.own",
+    "from_function": "arms.own",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("from_class", "from_function"):
-        from arms import own
-
-        return getattr(own, name)
-    raise AttributeError(f"module 'arms' has no attribute '{name}'")
+    if name not in __all__:
+        raise AttributeError(f"module 'arms' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def read_corpus(

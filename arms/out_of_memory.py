@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from arms.errors import OutOfMemoryError
 
@@ -40,16 +38,3 @@ def out_of_memory(error: BaseException, doing: str = "") -> OutOfMemoryError:
         f"there is not enough memory{what}{told}; give the process more, end what else uses it, or "
         "make the batches, the corpus or the encoder smaller"
     )
-
-
-@contextmanager
-def telling_out_of_memory(doing: str) -> Iterator[None]:
-    """Raise ``OutOfMemoryError`` where the body runs out of memory; other errors pass through."""
-    try:
-        yield
-    except OutOfMemoryError:
-        raise
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise out_of_memory(error, doing) from error
-        raise

@@ -98,10 +98,9 @@ class DatasetSettings(Settings):
     """One dataset of the suite: a corpus, its queries and its judgements."""
 
     path: Path = Field(
-        default=Path("python-docs"),
+        default=Path(),
         description="folder of the files; beir: corpus.jsonl, queries.jsonl and qrels/; pdf, "
-        "images: the files, perhaps queries.jsonl and qrels/ beside them; vidore: tables; not for "
-        "python-docs",
+        "images: the files, perhaps queries.jsonl and qrels/ beside them; vidore: tables",
     )
     hub: str | None = Field(
         default=None,
@@ -109,7 +108,7 @@ class DatasetSettings(Settings):
         description="in place of 'path': Hugging Face dataset to download, owner/name[@revision]",
     )
     name: str | None = Field(default=None, description="default: the folder's name")
-    format: Literal["beir", "pdf", "images", "vidore", "python-docs"] = "beir"
+    format: Literal["beir", "pdf", "images", "vidore"] = "beir"
     strict: bool = Field(default=True, description="refuse a corpus with problems; else drop them")
     language: str = Field(default="english", description="of the text; picks BM25's stemmer")
     dpi: int = Field(default=144, ge=18, le=1200, description="at which PDF pages are drawn")
@@ -141,8 +140,6 @@ class DatasetSettings(Settings):
     @model_validator(mode="after")
     def _needs_a_path(self) -> DatasetSettings:
         given = {"path", "hub"} & self.model_fields_set
-        if self.format == "python-docs":
-            return self
         if not given:
             raise ValueError(
                 f"a dataset of format {self.format} needs 'path', its folder, or 'hub'"

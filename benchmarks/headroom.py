@@ -122,7 +122,6 @@ def over(shop: Any, trial: Trial) -> Any:
         latency_ms=every.latency_ms[:, columns],
         competes=every.competes[:, columns] & may_answer,
         relevant_first=None,
-        latency_repeats_ms=None,
     )
     return replace(shop, action=action)
 

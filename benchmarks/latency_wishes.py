@@ -44,7 +44,7 @@ def wishes_of(router: Router, policy: str) -> list[float]:
 def measure(router_folder: Path, labels_folder: Path, policy_name: str | None) -> dict[str, Any]:
     """Ask for each wish and look up what the test queries then take."""
     router = Router.load(router_folder, policy=policy_name)
-    name, record = router.default_policy, router.record
+    name, record = router.defaults.select, router.record
     if labels_hash(labels_folder) != record.calibration[name].labels_hash:
         raise SystemExit(f"{router_folder} was calibrated on other labels than {labels_folder}")
     policy = load_policy(policy_folder(router_folder, name))

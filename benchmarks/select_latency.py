@@ -100,7 +100,7 @@ def made_router(folder: Path, queries: Sequence[str], threads: int) -> None:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    from router.artifact import RouterRecord, write_router
+    from router.artifact import Defaults, RouterRecord, write_router
     from router.onnx_export import export_to_onnx
     from router.policies.encoder import EncoderPolicy, LinearHead
     from router.policies.static import StaticPolicy
@@ -129,7 +129,7 @@ def made_router(folder: Path, queries: Sequence[str], threads: int) -> None:
         made_static("static_embedding", ngrams=False),
         made_static("static_embedding_ngrams", ngrams=True),
     ]
-    write_router(folder, RouterRecord(ARMS, "router", lams=LAMS), policies)
+    write_router(folder, RouterRecord(ARMS, Defaults("router"), lams=LAMS), policies)
     for int8 in (False, True):
         export_to_onnx(folder, int8=int8, threads=threads)
 

@@ -12,7 +12,7 @@ import platform
 import re
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,12 @@ from router.calibration import Calibration, calibration_from_json, calibration_t
 from router.policies.files import read_policy_json
 from router.policy import Expected, Policy
 
-FORMAT_VERSION = 2
-_WITHOUT_POLICY = 1
-"""The version whose expectations name no policy: they are the default policy's."""
+FORMAT_VERSION = 3
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.:@#+-]*")
 RECORD = "router.json"
 DECISIONS = "decisions.parquet"
 _OPTIONAL = ("calibration", "gates", "warnings")
-"""Entries that older artifacts lack; written only where there is something to write."""
+"""Entries that are written only where there is something to write."""
 _RECORDED_PACKAGES = (
     "learning-to-route",
     "numpy",
@@ -44,12 +42,30 @@ _RECORDED_PACKAGES = (
 
 
 @dataclass(frozen=True)
+class Defaults:
+    """The policies that answer where a caller names none; validation queries chose them."""
+
+    select: str
+    """It needs no index."""
+    search: str = ""
+    """It may run arms before it decides, and merge or fuse what they found; default: the same."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "search", self.search or self.select)
+
+    @property
+    def told(self) -> str:
+        """Both, in words."""
+        return f"select asks {self.select}, search asks {self.search}"
+
+
+@dataclass(frozen=True)
 class RouterRecord:
     """Everything a router knows beside its weights."""
 
     arms: tuple[str, ...]
     """A: identities of the arms it chooses from, in column order; ties go to the earlier one."""
-    default_policy: str
+    defaults: Defaults
     tau: float | None = None
     """Temperature of the soft targets."""
     lams: tuple[float, ...] = ()
@@ -69,13 +85,17 @@ class RouterRecord:
     """Policy → median milliseconds of deciding one query, serial and warm."""
     training_metrics: Mapping[str, Any] = field(default_factory=dict)
     """JSON content; numbers that are not finite are written as null."""
+    quality_measure: str | None = None
+    """That quality is of: ``nDCG@5``."""
+    latency_total_ms: float | None = None
+    """Mean over the labelled queries of the sum of the arms' latencies, which λ is relative to."""
     labels_hash: str | None = None
     """Which oracle labels it was trained on."""
     index: str | None = None
     """The index root, absolute or relative to the router's folder; None = ``../index``."""
     library_versions: Mapping[str, str] = field(default_factory=dict)
     calibration: Mapping[str, Calibration] = field(default_factory=dict)
-    """Policy → λ ↔ latency and quality, where calibrated; artifacts made before have no entry."""
+    """Policy → λ ↔ latency and quality, where calibrated."""
     gates: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     """λ → the default policy's gate: ``margin`` (None: closed), ``gain``, its standard ``error``,
     and the validation ``queries``."""
@@ -213,9 +233,9 @@ def read_router(folder: Path) -> RouterRecord:
         found = content["format_version"]
     except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
         raise RouterError(f"{path} is damaged ({error}); rerun l2r train") from error
-    if found not in (FORMAT_VERSION, _WITHOUT_POLICY):
+    if found != FORMAT_VERSION:
         raise RouterError(
-            f"{path} has format version {found}, this release reads {FORMAT_VERSION} and before; "
+            f"{path} has format version {found}, this release reads {FORMAT_VERSION}; "
             "install the release that wrote it, or rerun l2r train"
         )
     record = _from_json(content, path)
@@ -230,11 +250,12 @@ def read_router(folder: Path) -> RouterRecord:
 
 
 def _check_default(record: RouterRecord) -> None:
-    if record.default_policy not in record.policies:
-        raise RouterError(
-            f"the default policy '{record.default_policy}' is not among the router's policies: "
-            f"{', '.join(record.policies) or 'none'}"
-        )
+    for name in (record.defaults.select, record.defaults.search):
+        if name not in record.policies:
+            raise RouterError(
+                f"the default policy '{name}' is not among the router's policies: "
+                f"{', '.join(record.policies) or 'none'}"
+            )
 
 
 def _check_policies(record: RouterRecord, policies: list[Policy]) -> None:
@@ -268,6 +289,7 @@ def _finite(content: Any) -> Any:
 
 def _to_json(record: RouterRecord) -> dict[str, Any]:
     content = {entry.name: getattr(record, entry.name) for entry in fields(record)}
+    content["defaults"] = asdict(record.defaults)
     content["expected"] = [
         {
             "policy": policy,
@@ -298,22 +320,19 @@ def _from_json(content: dict[str, Any], path: Path) -> RouterRecord:
             f"{path} has missing or unexpected entries: {', '.join(wrong)}; rerun l2r train"
         )
     try:
-        unnamed = {"policy": content["default_policy"]}
         expected: dict[str, dict[float, dict[str, Expected]]] = {}
         for row in content["expected"]:
-            if content["format_version"] == _WITHOUT_POLICY:
-                row = unnamed | row
             by_arm = expected.setdefault(row["policy"], {}).setdefault(float(row["lam"]), {})
             by_arm[row["arm"]] = Expected(row["quality"], row["latency_ms"], row["queries"])
         return RouterRecord(
             **{
                 **content,
                 "arms": tuple(content["arms"]),
+                "defaults": Defaults(**content["defaults"]),
                 "lams": tuple(float(lam) for lam in content["lams"]),
                 "policies": tuple(content["policies"]),
                 "datasets": {name: tuple(arms) for name, arms in content["datasets"].items()},
                 "expected": expected,
-                "format_version": FORMAT_VERSION,
                 "warnings": tuple(content.get("warnings", ())),
                 "calibration": {
                     name: calibration_from_json(one)

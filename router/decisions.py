@@ -45,8 +45,8 @@ PREDICTED = pa.field("predicted_quality", pa.float64())
 """A further column that decisions may have: the quality that the policy expected of its plan."""
 REUSED = pa.field("reused_encode_ms", pa.float64())
 """Another: milliseconds, at least 0, that the plan's arms save by taking the policy's query vector
-instead of encoding the query again. A plan's latency is its arms' and ``overhead_ms`` less these.
-Decisions made before have no such column: there everything is counted."""
+instead of encoding the query again. A plan's latency is its arms' and ``overhead_ms`` less
+these."""
 ANSWER = "answer:"
 """Begins the names of further columns, one for each measure of the labels (``answer:nDCG@5``): the
 quality of the ranking that the policy made itself, where the plan merges arms; null elsewhere,

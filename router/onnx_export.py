@@ -74,7 +74,7 @@ def export_to_onnx(
         MissingExtraError: a package of the extra ``onnx-export`` is absent.
     """
     record = read_router(router_folder)
-    source = record.default_policy if policy is None else policy
+    source = record.defaults.select if policy is None else policy
     if source not in record.policies:
         raise RouterError(
             f"this router has the policies {', '.join(record.policies)}; got '{source}'"

@@ -6,21 +6,15 @@ import numbers
 import threading
 import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
-
-import numpy as np
 
 from arms.arm import check_query
 from arms.errors import QueryError, RouterError
 from arms.home import name_the_user
 from arms.html_table import html_table
 from arms.read_errors import why_absent
-from arms.records import Ranking
 from arms.records import without as leave_out
-from arms.reward import BoolArray, FloatArray, normalised_latency, reward
-from router.artifact import RouterRecord, policy_folder, read_router
+from router.artifact import Defaults, RouterRecord, policy_folder, read_router
 from router.calibration import CalibratedPoint
 from router.choice import (
     DEFAULT_LAM,
@@ -29,12 +23,12 @@ from router.choice import (
     Wish,
     check_lam_number,
     check_one_wish,
-    known_quality,
 )
 from router.opening import OpenArms
 from router.policies import load_policy
-from router.policy import Decided, Expected, Known, Plan, Policy
-from router.running import Probing, answer, probe
+from router.policy import Expected, Policy
+from router.running import Probing, answer
+from router.selection import Expectations, Request, Selected, select
 from router.wishes import lam_for_latency, lam_for_quality
 
 NO_RETRIEVAL = "none"
@@ -50,11 +44,11 @@ class Router:
     def __init__(self, folder: Path, record: RouterRecord, index: Path | None, device: str) -> None:
         self.folder, self.record, self.index = folder, record, index
         self.arms: tuple[str, ...] = record.arms
-        self.default_policy = record.default_policy
+        self.defaults = record.defaults
         self._device = device
         self._policies: dict[str, Policy] = {}
         self._lock = threading.Lock()
-        self._expected_at = lru_cache(maxsize=256)(self._nearest_expected)
+        self._expectations = Expectations(record)
         self._open_arms = None if index is None else OpenArms(index, record)
 
     @classmethod
@@ -72,10 +66,11 @@ class Router:
             index: the index root, for :meth:`search`; default: the one the router records, or
                 ``index/`` beside the router's folder, where a run keeps it; none is needed to
                 select.
-            policy: the policy to use by default, e.g. ``tfidf``; default: the router's own.
+            policy: the policy to use by default, e.g. ``tfidf``; default: the router's own, one to
+                select and perhaps another to search (:attr:`defaults`).
             device: where an encoder runs, as torch names it.
 
-        The default policy's model is loaded now, other policies' when first asked for.
+        The model that selects by default is loaded now, others when first asked for.
 
         Raises:
             RouterError: the artifact is absent, damaged, newer or of another encoder, or it has
@@ -92,7 +87,8 @@ class Router:
                 f"the index root {why_absent(Path(index), 'folder')}; give what l2r index wrote"
             )
         router = cls(folder, record, None if index is None else Path(index), device)
-        router.default_policy = policy if policy is not None else record.default_policy
+        if policy is not None:
+            router.defaults = Defaults(policy)
         ready = router._policy(None)
         ready.prepare(ready.lams[0] if ready.lams else 0.0)
         return router
@@ -100,12 +96,12 @@ class Router:
     def __repr__(self) -> str:
         searches = "no index" if self.index is None else f"index {self.index}"
         return (
-            f"Router in {self.folder}: chooses among {', '.join(self.arms)}; default policy "
-            f"'{self.default_policy}'; {searches}"
+            f"Router in {self.folder}: chooses among {', '.join(self.arms)}; "
+            f"{self.defaults.told}; {searches}"
         )
 
     def _repr_html_(self) -> str:
-        known = self.record.expected.get(self.default_policy, {})
+        known = self.record.expected.get(self.defaults.select, {})
         rows = [
             (f"{lam:g}", arm, *(expected.told.split(", ")))
             for lam, by_arm in sorted(known.items())
@@ -117,7 +113,7 @@ class Router:
 
     @property
     def probes(self) -> tuple[str, ...]:
-        """Arms that the default policy runs before it decides; selecting then needs an index."""
+        """Arms that run before the default policy selects; selecting then needs an index."""
         return self._policy(None).probes
 
     def select(
@@ -139,7 +135,7 @@ class Router:
             arms: those allowed, e.g. what a corpus has; default: all but ``none``. A policy that
                 probes may still run others, to look at what they find, one that merges runs no
                 others; where one alone may answer, it runs none.
-            policy: by name; default: the router's default.
+            policy: by name; default: ``defaults.select``, which needs no index.
             dataset: where there is an index, arms that this dataset lacks are never chosen, as in
                 :meth:`search`; a policy that probes runs its probes there, and may go without it
                 where the index has one dataset.
@@ -161,7 +157,7 @@ class Router:
         """
         wish = Wish(lam, max_latency_ms, max_quality_loss)
         dataset, allowed = self._at_hand(dataset, wish, arms, policy)
-        return self._choose([query], wish, allowed, policy, dataset)[0][0]
+        return self._selected([query], wish, allowed, policy, dataset).choices[0]
 
     def select_many(
         self,
@@ -183,7 +179,7 @@ class Router:
             raise QueryError(f"select_many takes a list of queries, got {type(queries).__name__}")
         wish = Wish(lam, max_latency_ms, max_quality_loss)
         dataset, allowed = self._at_hand(dataset, wish, arms, policy)
-        return self._choose(list(queries), wish, allowed, policy, dataset)[0]
+        return self._selected(list(queries), wish, allowed, policy, dataset).choices
 
     def search(
         self,
@@ -211,7 +207,7 @@ class Router:
             k: how many documents at most.
             dataset: which one of the index root; may be left out where there is one.
             arms: see above.
-            policy: see above.
+            policy: by name; default: ``defaults.search``, which may run arms before it decides.
             max_latency_ms: see above.
             max_quality_loss: see above.
             without: ids of documents that aren't returned: the query's own, say, where a document
@@ -224,102 +220,43 @@ class Router:
         """
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
             raise RouterError(f"k must be a whole number of at least 1, got {k!r}")
-        opened = self._opened()
+        opened, policy = self._opened(), policy or self.defaults.search
         wish = Wish(lam, max_latency_ms, max_quality_loss)
         dataset, allowed = self._had(dataset, self._allowed(arms, wish))
         left_out = frozenset([without] if isinstance(without, str) else without)
         depth = int(k) + len(left_out)
-        choices, probed, own = self._choose([query], wish, allowed, policy, dataset, depth)
-        opened.open_all(dataset, choices[0].plan.arms)
-        begin = time.perf_counter_ns()
-        found = answer(choices[0].plan, query, depth, opened, dataset, probed, own[0])
+        selected = self._selected([query], wish, allowed, policy, dataset, depth)
+        choice, probed = selected.choices[0], selected.probed
+        opened.open_all(dataset, choice.plan.arms)
+        begin_ns = time.perf_counter_ns()
+        found = answer(choice.plan, query, depth, opened, dataset, probed, selected.rankings[0])
         ranking = leave_out(found, left_out, int(k))
-        elapsed_ms = (time.perf_counter_ns() - begin) / 1e6
+        elapsed_ms = (time.perf_counter_ns() - begin_ns) / 1e6
         return SearchResult(
-            choices[0],
+            choice,
             ranking,
-            probed.elapsed_ms + choices[0].overhead_ms + elapsed_ms,
+            probed.elapsed_ms + choice.overhead_ms + elapsed_ms,
             0 if probed.vectors is None else probed.vectors.taken,
         )
 
-    def _choose(
+    def _selected(
         self,
-        queries: list[str],
+        queries: Sequence[str],
         wish: Wish,
-        allowed: Sequence[str],
+        allowed: tuple[str, ...],
         policy: str | None,
         dataset: str | None,
         depth: int = 0,
-    ) -> tuple[list[Choice], Probing, Sequence[Ranking | None]]:
-        """Return the choices, what is at hand for running them, and rankings already made.
-
-        ``depth`` is how deep arms will be run, 0 where only probes are.
-        """
-        begin = time.perf_counter_ns()
+    ) -> Selected:
+        """Check the request and choose; ``depth`` is how deep arms will be run, 0: not at all."""
+        begin_ns = time.perf_counter_ns()
         chooser = self._policy(policy)
-        wanted, promised = self._lam_of(wish, chooser)
-        queries = [check_query(query) for query in queries]
-        if not queries:
-            return [], Probing(), ()
-        used = chooser.nearest_lam(wanted)
-        asks = chooser.asks_at(used, dataset)
-        probes = chooser.probes_at(used, allowed, dataset) if asks else ()
-        everything = len(allowed) == len(self.arms)
-        competes = None if everything else self._mask(allowed)
-        known = Known(
-            competes=None if competes is None else np.tile(competes, (len(queries), 1)),
-            preference=None if competes is None else self._preference(used, chooser.name),
-            datasets=None if dataset is None else [dataset] * len(queries),
-        )
-        probed = Probing()
-        alone = bool(chooser.probes) and len(allowed) == 1  # whatever the probes would find
-        if asks and (probes or depth) and not alone:  # arms run: they may take its query vectors
-            known = chooser.with_vectors(queries, used, known)
-            if chooser.queries is not None and known.embeddings is not None:
-                vectors = chooser.queries.to_share(queries, known.embeddings, chooser.device)
-                probed = replace(probed, vectors=vectors)
-        if probes and not alone:
-            dataset = self._probed_dataset(chooser, dataset)
-            paused = time.perf_counter_ns()
-            deep = max(depth, chooser.probe_depth)
-            probed = probe(probes, queries, deep, self._opened(), dataset, probed.vectors)
-            begin += time.perf_counter_ns() - paused  # probing, opening included, isn't deciding
-            known = replace(
-                known,
-                probed=probed.cut(dataset, chooser.probe_depth),
-                datasets=[dataset] * len(queries),
-            )
-        decided = (
-            _only(allowed[0], self.arms, len(queries))
-            if alone
-            else chooser.decide(queries, used, known)
-        )
-        rows = decided.probabilities
-        rows = (rows if competes is None else rows[:, competes]).tolist()
-        overhead_ms = (time.perf_counter_ns() - begin) / 1e6
-        nothing = (None,) * len(queries)
-        predicted = nothing if decided.predicted_quality is None else decided.predicted_quality
-        choices = [
-            Choice(
-                arm=plan.answering_arm,
-                probabilities=dict(zip(allowed, row, strict=True)),
-                expected=self._expected_of(plan, used, chooser),
-                expects_plan=chooser.means_of(plan) is not None,
-                lam=wanted,
-                lam_used=used,
-                policy=chooser.name,
-                policy_kind=chooser.described,
-                overhead_ms=overhead_ms,
-                plan=plan,
-                predicted_quality=known_quality(quality),
-                reason=reason,
-                promised=promised,
-            )
-            for row, plan, quality, reason in zip(
-                rows, decided.plans, predicted, decided.reasons or nothing, strict=True
-            )
-        ]
-        return choices, probed, decided.rankings or nothing
+        lam, promised = self._lam_of(wish, chooser)
+        checked = [check_query(query) for query in queries]
+        if not checked:
+            return Selected([], Probing(), ())
+        request = Request(checked, chooser, lam, promised, allowed, dataset, depth, begin_ns)
+        return select(request, self.arms, self._expectations, self._to_probe)
 
     def _lam_of(self, wish: Wish, chooser: Policy) -> tuple[float, CalibratedPoint | None]:
         """Return λ and, where a wish led to it, what is calibrated there."""
@@ -372,14 +309,15 @@ class Router:
             )
         return self._open_arms
 
-    def _probed_dataset(self, chooser: Policy, dataset: str | None) -> str:
+    def _to_probe(self, chooser: Policy, dataset: str | None) -> tuple[OpenArms, str]:
+        """Return the open arms and the dataset in which a policy's probes run."""
         if self._open_arms is None:
             raise RouterError(
                 f"the policy '{chooser.name}' looks at what {', '.join(chooser.probes)} find "
                 f"before it decides, and no index lies beside {self.folder}; name the run's index/ "
                 "(Router.load(..., index=...), --index), or another policy"
             )
-        return self._open_arms.candidates(dataset, ())[0]
+        return self._open_arms, self._open_arms.candidates(dataset, ())[0]
 
     def expected(self, arm: str, lam: float, policy: str | None = None) -> Expected | None:
         """What held-out labels say of ``arm`` where a policy chooses it.
@@ -390,28 +328,9 @@ class Router:
         Args:
             arm: its identity.
             lam: in [0, 1].
-            policy: by name; default: the router's default.
+            policy: by name; default: the one that :meth:`select` asks.
         """
-        return self._expected_at(float(lam), policy or self.default_policy).get(arm)
-
-    def _expected_of(self, plan: Plan, lam: float, chooser: Policy) -> Expected | None:
-        """Of the arm that answers; of a plan that its policy ranks as a whole, where it knows."""
-        means = chooser.means_of(plan)
-        if means is not None:
-            return Expected(means.quality, means.latency_ms, means.queries)
-        merged = plan.combine == "merge"
-        return None if merged else self.expected(plan.answering_arm, lam, chooser.name)
-
-    def _nearest_expected(self, lam: float, policy: str) -> dict[str, Expected]:
-        """Arm → what is recorded of it at the λ nearest to ``lam`` that has it."""
-        nearest: dict[str, Expected] = {}
-        recorded = self.record.expected.get(policy, {})
-        far_first = sorted(
-            recorded, key=lambda trained: (round(abs(trained - lam), 12), trained), reverse=True
-        )
-        for trained in far_first:
-            nearest.update(recorded[trained])
-        return nearest
+        return self._expectations.of_arm(arm, lam, policy or self.defaults.select)
 
     def _allowed(self, arms: Sequence[str] | None, wish: Wish) -> tuple[str, ...]:
         check_one_wish(wish, arms is not None)
@@ -431,24 +350,8 @@ class Router:
             )
         return chosen
 
-    def _mask(self, allowed: Sequence[str]) -> BoolArray:
-        return np.array([arm in allowed for arm in self.arms], dtype=bool)
-
-    def _preference(self, lam: float, policy: str) -> FloatArray:
-        """(A,) expected reward per arm at ``lam``; 0 throughout where any is unknown.
-
-        Where nothing is recorded of the policy, what its router's own default policy met counts.
-        """
-        told = policy if policy in self.record.expected else self.record.default_policy
-        known = [self.expected(arm, lam, told) for arm in self.arms]
-        quality = np.array([entry.quality if entry else None for entry in known], dtype=float)
-        latency = np.array([entry.latency_ms if entry else None for entry in known], dtype=float)
-        if not (np.isfinite(quality) & np.isfinite(latency)).all():
-            return np.zeros(len(self.arms))
-        return reward(quality, normalised_latency(latency), lam)
-
     def _policy(self, name: str | None) -> Policy:
-        wanted = self.default_policy if name is None else name
+        wanted = self.defaults.select if name is None else name
         ready = self._policies.get(wanted)
         if ready is not None:
             return ready
@@ -466,10 +369,3 @@ class Router:
                     )
                 self._policies[wanted] = loaded
             return self._policies[wanted]
-
-
-def _only(arm: str, arms: Sequence[str], n: int) -> Decided:
-    """Return what there is to decide for n queries where ``arm`` alone of ``arms`` may answer."""
-    row = [float(one == arm) for one in arms]
-    why = "no other arm may answer"
-    return Decided((Plan((arm,)),) * n, np.tile(row, (n, 1)), reasons=(why,) * n)

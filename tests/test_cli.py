@@ -183,7 +183,7 @@ def test_arms_lists_every_arm():
 
 def test_every_command_has_help():
     commands = ("demo", "arms", "queries", "index", "oracle", "train", "report", "select")
-    commands += ("ablate", "learn", "compare", "release", "verify", "import")
+    commands += ("learn", "compare", "release", "verify", "import")
     listed = cli("--help").stdout
     for command in commands:
         assert command in listed

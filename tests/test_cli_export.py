@@ -3,7 +3,7 @@
 import pytest
 
 import l2r
-from router.artifact import RouterRecord, write_router
+from router.artifact import Defaults, RouterRecord, write_router
 from router.policies.encoder import EncoderPolicy
 from router.policies.static import StaticPolicy
 from tests.router.test_policies import ARMS, random_heads
@@ -24,7 +24,7 @@ def router(tmp_path):
         EncoderPolicy("router", ARMS, heads, str(encoder)),
         StaticPolicy("best_static", ARMS, "bm25"),
     ]
-    write_router(tmp_path / "router", RouterRecord(ARMS, "router"), policies)
+    write_router(tmp_path / "router", RouterRecord(ARMS, Defaults("router")), policies)
     return tmp_path / "router"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import l2r
-from router.artifact import RouterRecord, write_router
+from router.artifact import Defaults, RouterRecord, write_router
 from router.policies.static import StaticPolicy
 from tests.small_corpus import write_small_corpus
 from tests.test_cli import assert_refused, cli, write
@@ -24,7 +24,7 @@ def run(tmp_path_factory) -> Path:
     write(folder, f"corpus: [first, second]\narms: {arms}\n")
     with pytest.raises(SystemExit, match="0"):
         l2r.main(["index", str(folder / "run.yaml")])
-    record = RouterRecord(ARMS, "best_static", datasets={"first": ARMS, "second": ARMS})
+    record = RouterRecord(ARMS, Defaults("best_static"), datasets={"first": ARMS, "second": ARMS})
     write_router(folder / "runs" / "router", record, [StaticPolicy("best_static", ARMS, ARMS[0])])
     return folder / "runs"
 
@@ -84,7 +84,9 @@ def test_an_index_is_for_searching_or_for_a_dataset(run, capsys):
 @pytest.mark.parametrize("k", [0, 1])
 def test_a_dataset_leaves_out_arms_that_it_lacks(run, capsys, tmp_path, k):
     paragraph = StaticPolicy("best_static", ARMS, ARMS[1])
-    record = RouterRecord(ARMS, "best_static", datasets={"first": ARMS[:1], "second": ARMS})
+    record = RouterRecord(
+        ARMS, Defaults("best_static"), datasets={"first": ARMS[:1], "second": ARMS}
+    )
     write_router(tmp_path / "router", record, [paragraph])
     asked = (tmp_path / "router", "bridge in Lisbon", "--k", k)
     code, printed, _ = select(capsys, *asked, "--index", run / "index", "--dataset", "first")

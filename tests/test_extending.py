@@ -63,7 +63,6 @@ class LengthLearner:
     """Picks the limit and both arms with the highest mean quality on training queries."""
 
     name = "by_length"
-    may_be_default = True
 
     def steps(self, settings: TrainingSettings) -> int:
         return 1

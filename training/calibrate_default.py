@@ -13,15 +13,15 @@ from training.fitting import Workshop
 
 def calibrate_on_validation(
     shop: Workshop, policy: Policy, costs: Costs, label_hash: str
-) -> dict[str, Calibration]:
-    """Measure the default policy on the validation queries, so that wishes work out of the box.
+) -> Calibration | None:
+    """Measure a default policy on the validation queries, so that wishes work out of the box.
 
-    Of ``costs`` the medians are charged. Without validation queries nothing is returned.
+    Of ``costs`` the medians are charged. None without validation queries.
     """
     validation = shop.action.comparable & shop.every.comparable & (shop.action.splits == "val")
     rows = np.flatnonzero(validation)
     if not len(rows):
-        return {}
+        return None
     overhead_ms = {cost: float(np.median(taken)) for cost, taken in costs.items()}
     held_out = HeldOut(
         "val",
@@ -33,13 +33,11 @@ def calibrate_on_validation(
         rows,
     )
     realised = realised_by(policy, held_out, overhead_ms, already_known(shop, policy, rows))
-    return {
-        policy.name: calibrate_policy(
-            realised,
-            policy.lams,
-            held_out,
-            shop.settings.lams,
-            seed=shop.settings.seed,
-            steps=steps_of(policy),
-        )
-    }
+    return calibrate_policy(
+        realised,
+        policy.lams,
+        held_out,
+        shop.settings.lams,
+        seed=shop.settings.seed,
+        steps=steps_of(policy),
+    )

@@ -42,7 +42,7 @@ def calibrate_router(
     Args:
         router_folder: what ``l2r train`` wrote.
         labels_folder: labels that have all of the router's arms.
-        policy_name: default: the router's own.
+        policy_name: default: the one that ``select`` asks.
         split: ``val``, or ``test`` where the curve is to be reported rather than relied on.
         texts: (dataset, query id) → text, for labels that hold none.
         progress: where a bar is drawn.
@@ -53,7 +53,7 @@ def calibrate_router(
             or the policy probes and the labels hold no rankings.
     """
     record = read_router(router_folder)
-    name = policy_name or record.default_policy
+    name = policy_name or record.defaults.select
     if name not in record.policies:
         raise RouterError(f"this router has the policies {', '.join(record.policies)}; got {name}")
     policy = load_policy(policy_folder(router_folder, name))

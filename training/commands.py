@@ -42,7 +42,7 @@ def calibrate(
         raise SettingsError(f"--split is one of {', '.join(SPLITS)}, got {split!r}")
     record = read_router(router)
     found = calibrate_router(router, labels, policy, split, progress=ConsoleProgress())
-    _print_curve(policy or record.default_policy, found)
+    _print_curve(policy or record.defaults.select, found)
     if found.labels_hash != record.labels_hash:
         typer.echo(
             "These are not the labels that the router was trained on: its training queries may be "

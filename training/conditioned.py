@@ -16,20 +16,17 @@ from numpy.typing import NDArray
 from pytorch_lightning import seed_everything
 from torch import Tensor, nn
 
-from arms.reward import FloatArray, normalise_latency, normalised_latency
+from arms.reward import FloatArray, normalised_latency
 from router.policies.encoder import LinearHead, interpolated_head
 from training.baselines import choose
 from training.data import Batch, EmbeddedQueries, RouterData
 from training.frozen import Features, Standardisation
-from training.latency_model import LatencyModel
 from training.lightning_module import VALIDATION_REWARD, Optimisation, RouterModule
 from training.lightning_run import run
 from training.losses import kl_loss, masked_logits
-from training.policy_settings import TargetSettings
 from training.selection import simplest_within_error
 from training.settings import TrainingSettings
 from training.table import RoutingTable
-from training.target_latency import latency_draws
 
 
 @dataclass(frozen=True)
@@ -39,31 +36,19 @@ class Measured:
     quality: Tensor
     """(Q, arms) float32, 0 where masked."""
     latency_share: Tensor
-    """(Q, arms) float32 normalised latency as every score has it, 0 where masked."""
-    target_shares: Tensor
-    """(Q, D, arms) float32 the same as targets have it, one for each of D draws."""
+    """(Q, arms) float32 normalised latency, 0 where masked."""
     competes: Tensor
     """(Q, arms) bool."""
 
     @classmethod
-    def of(
-        cls,
-        table: RoutingTable,
-        options: TargetSettings | None = None,
-        model: LatencyModel | None = None,
-    ) -> Measured:
-        """Take comparable queries of ``table``; ``options`` and ``model`` shape targets alone."""
-        asked = options or TargetSettings()
-        draws = [
-            normalise_latency(asked.latency_normalisation, latency_ms, table.competes)
-            for latency_ms in latency_draws(table, asked, model)
-        ]
+    def of(cls, table: RoutingTable) -> Measured:
+        """Take comparable queries of ``table``."""
         share = normalised_latency(table.latency_ms, table.competes)
-        quality, shares, *targets = (
+        quality, shares = (
             torch.tensor(np.where(table.competes, values, 0.0), dtype=torch.float32)
-            for values in (table.quality, share, *draws)
+            for values in (table.quality, share)
         )
-        return cls(quality, shares, torch.stack(targets, dim=1), torch.tensor(table.competes))
+        return cls(quality, shares, torch.tensor(table.competes))
 
     def batch(self, rows: Tensor) -> Batch:
         """Return the rows as part of a batch."""
@@ -121,15 +106,10 @@ class ConditionedModule(RouterModule):
         return _rewards(batch["quality"], batch["latency_share"], batch["competes"], lams[:, None])
 
     def targets(self, batch: Batch, lams: Tensor) -> tuple[Tensor, Tensor]:
-        """(n, arms) soft targets at one λ per query, and (n,) their weights in the gradient.
-
-        Over several draws the mean, as :func:`training.target_latency.training_targets` has it.
-        """
-        competes = batch["competes"][:, None, :]
-        quality, shares = batch["quality"][:, None, :], batch["target_shares"]
-        rewards = _rewards(quality, shares, competes, lams[:, None, None])
+        """(n, arms) soft targets at one λ per query, and (n,) their weights in the gradient."""
+        rewards, competes = self.rewards(batch, lams), batch["competes"]
         soft = (rewards / self.tau).masked_fill(~competes, float("-inf")).softmax(dim=-1)
-        return soft.mean(dim=1), (rewards != 0).any(dim=-1).any(dim=-1).float()
+        return soft, (rewards != 0).any(dim=-1).float()
 
     def training_step(self, batch: Batch, index: int) -> Tensor:
         """Return the batch's mean KL, each query at a λ drawn evenly from [0, 1]."""
@@ -160,21 +140,19 @@ def fit_conditioned_heads(
     train: tuple[Features, RoutingTable],
     validation: tuple[Features, RoutingTable] | None,
     settings: TrainingSettings,
-    model: LatencyModel | None = None,
 ) -> tuple[dict[float, LinearHead], dict[str, float]]:
     """Fit heads at the knots of λ; return knot → head, and metrics.
 
     Candidates are those of the frozen heads: the constant one, then one per weight decay, the
     largest first; the simplest within error of the best is kept, by validation reward averaged over
-    ``settings.lams``. Both tables hold comparable queries only. ``model`` is what
-    ``settings.targets.latency`` asks for; targets alone read it, as for the heads per λ.
+    ``settings.lams``. Both tables hold comparable queries only.
     """
     options = settings.frozen
     standard = Standardisation.of(train[0])
     bias = _constant_logits(train[1], settings)
     decays = sorted(options.weight_decays, reverse=True)
     if validation is None:
-        heads, metrics = _fit(train, None, standard, bias, decays[0], settings, model)
+        heads, metrics = _fit(train, None, standard, bias, decays[0], settings)
         return heads, metrics | {"constant": 0.0, "weight_decay": decays[0]}
     candidates: list[tuple[dict[float, LinearHead], dict[str, float]]] = []
     if options.allow_constant:
@@ -185,7 +163,7 @@ def fit_conditioned_heads(
         }
         candidates.append((constant, {"constant": 1.0}))
     for decay in decays:
-        heads, metrics = _fit(train, validation, standard, bias, decay, settings, model)
+        heads, metrics = _fit(train, validation, standard, bias, decay, settings)
         candidates.append((heads, metrics | {"constant": 0.0, "weight_decay": decay}))
     rewards = [_mean_rewards(heads, validation, settings) for heads, _ in candidates]
     kept = simplest_within_error(rewards, options.tolerance_se)
@@ -209,7 +187,6 @@ def _fit(
     bias: NDArray[np.float32],
     weight_decay: float,
     settings: TrainingSettings,
-    model: LatencyModel | None,
 ) -> tuple[dict[float, LinearHead], dict[str, float]]:
     options = settings.frozen
     seed_everything(settings.seed, verbose=False)
@@ -218,8 +195,8 @@ def _fit(
     torch.nn.init.zeros_(module.head.weight)
     module.head.bias.data.copy_(torch.from_numpy(bias.ravel()))
     data = RouterData(
-        _embedded(train, standard, settings, model),
-        None if validation is None else _embedded(validation, standard, settings, model),
+        _embedded(train, standard),
+        None if validation is None else _embedded(validation, standard),
         options.batch_size,
         settings.seed,
     )
@@ -234,14 +211,9 @@ def _fit(
     return heads, metrics
 
 
-def _embedded(
-    side: tuple[Features, RoutingTable],
-    standard: Standardisation,
-    settings: TrainingSettings,
-    model: LatencyModel | None,
-) -> EmbeddedQueries:
+def _embedded(side: tuple[Features, RoutingTable], standard: Standardisation) -> EmbeddedQueries:
     features, table = side
-    supervised: Any = Measured.of(table, settings.targets, model)
+    supervised: Any = Measured.of(table)
     return EmbeddedQueries(standard.apply(features), supervised)
 
 

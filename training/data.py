@@ -17,10 +17,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from router.pooling import pad_tokens
-from training.latency_model import LatencyModel
-from training.policy_settings import TargetSettings
 from training.table import RoutingTable
-from training.target_latency import training_targets
+from training.targets import gradient_weight, soft_targets
 
 Batch = dict[str, Tensor]
 
@@ -43,24 +41,14 @@ class Supervision:
         return {name: tensor[rows] for name, tensor in vars(self).items()}
 
 
-def supervision(
-    table: RoutingTable,
-    lam: float,
-    tau: float,
-    options: TargetSettings | None = None,
-    model: LatencyModel | None = None,
-) -> Supervision:
-    """Compute rewards, soft targets and gradient weights of comparable queries.
-
-    ``options`` and ``model`` shape targets and weights alone: rewards are always the paper's.
-    """
-    targets, weight = training_targets(table, lam, tau, options or TargetSettings(), model)
-    rewards = np.where(table.competes, table.rewards(lam), 0.0)
+def supervision(table: RoutingTable, lam: float, tau: float) -> Supervision:
+    """Compute rewards, soft targets and gradient weights of comparable queries."""
+    rewards, competes = table.rewards(lam), table.competes
     return Supervision(
-        targets=torch.tensor(targets, dtype=torch.float32),
-        rewards=torch.tensor(rewards, dtype=torch.float32),
-        competes=torch.tensor(table.competes),
-        weight=torch.tensor(weight, dtype=torch.float32),
+        targets=torch.tensor(soft_targets(rewards, tau, competes), dtype=torch.float32),
+        rewards=torch.tensor(np.where(competes, rewards, 0.0), dtype=torch.float32),
+        competes=torch.tensor(competes),
+        weight=torch.tensor(gradient_weight(rewards, competes), dtype=torch.float32),
     )
 
 

@@ -8,7 +8,7 @@ shows what is left where new questions concern documents that nobody asked about
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from oracle.groups import groups_in_force
 from oracle.labels import Labels
 from router.policy import Policy
-from router.policy_names import ROUTER
 from training.folds import check_folds, fold_of_queries
 from training.learners import learners_of
 from training.settings import TrainingSettings
@@ -50,19 +49,20 @@ def document_folds(
 
 
 def decided_again(
-    learned: Mapping[str, Policy], default: str, settings: TrainingSettings
+    learned: Mapping[str, Policy], defaults: Collection[str], settings: TrainingSettings
 ) -> tuple[str, ...]:
     """Names of the policies that are fitted anew in document folds, as learners are listed.
 
-    Those that learn about documents, and beside them the default and those that run one set of arms
-    for all queries, to measure them against; none where none learns about documents.
+    Those that learn about documents, and beside them ``defaults`` (what ``router`` asks among them)
+    and those that run one set of arms for all queries, to measure them against; none where none
+    learns about documents.
     """
     if not any(policy.learns_documents for policy in learned.values()):
         return ()
     found = {
         name for name, policy in learned.items() if policy.learns_documents or not policy.by_query
     }
-    wanted = {default if name == ROUTER else name for name in found} | {default}
+    wanted = found | set(defaults)
     return tuple(one.name for one in learners_of(settings) if one.name in wanted)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,8 +21,6 @@ from router.policy import Policy
 from router.query_encoder import QueryEncoder
 from training.data import Supervision, supervision
 from training.frozen import Split, fit_frozen_head
-from training.latency_model import LatencyModel
-from training.policy_settings import TargetSettings
 from training.probed import RecordedRuns
 from training.settings import TrainingSettings
 from training.table import RoutingTable
@@ -90,7 +87,6 @@ def fit_frozen(
     heads: dict[float, LinearHead] = {}
     metrics: dict[float, Mapping[str, float]] = {}
     depends_on = _dependencies(shop, train, validation, shop.settings.frozen)
-    model = latency_model(shop, train)
     for lam in lams:
         key = key_of("frozen", lam, depends_on)
         finished = shop.work.load(key)
@@ -98,8 +94,8 @@ def fit_frozen(
             with fixed_threads(1):  # as fit_policies does
                 finished = fit_frozen_head(
                     shop.action.arms,
-                    _embedded(shop, train, lam, model),
-                    _embedded(shop, validation, lam, model) if len(validation) else None,
+                    _embedded(shop, train, lam),
+                    _embedded(shop, validation, lam) if len(validation) else None,
                     shop.settings,
                     logger=shop.run.head_logger("frozen", lam) if log else False,
                 )
@@ -154,9 +150,8 @@ def _fit_lora(
 ) -> tuple[LinearHead, dict[str, float]]:
     from training.lora import fit_lora
 
-    model = latency_model(shop, train)
     training, validating = (
-        tokens.supervised(rows, _supervised(shop, rows, lam, model)) for rows in (train, validation)
+        tokens.supervised(rows, _supervised(shop, rows, lam)) for rows in (train, validation)
     )
     with tempfile.TemporaryDirectory(dir=shop.work.path) as folder:
         adapter = Path(folder) / "adapter"
@@ -209,37 +204,12 @@ def _dependencies(shop: Workshop, train: Rows, validation: Rows, *own: Any) -> l
         settings.warmup_share,
         settings.seed,
         *(part and part.model_dump(mode="json") for part in (settings.trainer, *own)),
-        *_targets_depend_on(shop, train, validation),
     ]
 
 
-def _targets_depend_on(shop: Workshop, train: Rows, validation: Rows) -> list[Any]:
-    """Nothing for the paper's targets, so that heads fitted before there were others stay known."""
-    targets, repeats = shop.settings.targets, shop.action.latency_repeats_ms
-    if targets == TargetSettings():
-        return []
-    seen = np.zeros(0)
-    if targets.smoothing == "repeats" and repeats is not None:
-        seen = repeats[:, np.concatenate([train, validation])]
-    # A latency model reads the datasets' names too.
-    names = shop.action.datasets[np.concatenate([train, validation])].tolist()
-    return [
-        targets.model_dump(mode="json"),
-        names,
-        hashlib.sha256(np.ascontiguousarray(seen).tobytes()).hexdigest(),
-    ]
+def _supervised(shop: Workshop, rows: Rows, lam: float) -> Supervision:
+    return supervision(shop.action.rows(rows), lam, shop.settings.tau)
 
 
-def latency_model(shop: Workshop, train: Rows) -> LatencyModel | None:
-    """Fit what ``targets.latency`` asks for; None where targets use latencies as labelled."""
-    kind = shop.settings.targets.latency
-    return None if kind == "sample" else LatencyModel.fit(shop.action.rows(train), kind)
-
-
-def _supervised(shop: Workshop, rows: Rows, lam: float, model: LatencyModel | None) -> Supervision:
-    settings = shop.settings
-    return supervision(shop.action.rows(rows), lam, settings.tau, settings.targets, model)
-
-
-def _embedded(shop: Workshop, rows: Rows, lam: float, model: LatencyModel | None) -> Split:
-    return Split(shop.embedded[rows], _supervised(shop, rows, lam, model))
+def _embedded(shop: Workshop, rows: Rows, lam: float) -> Split:
+    return Split(shop.embedded[rows], _supervised(shop, rows, lam))

@@ -14,7 +14,7 @@ from router.policy import Plan, Policy
 from training.deciding import Costs, already_known, cost_ms, reusable_ms, typical_ms
 from training.fitting import Rows, Workshop
 from training.own_rankings import own_quality, primary
-from training.plan_outcomes import plan_outcomes, plan_rewards
+from training.plan_outcomes import plan_outcomes, plan_rewards, quality_told
 from training.table import RoutingTable
 
 _EVEN_LAMS = 21
@@ -70,7 +70,7 @@ def with_gates(
     means = arm_means(seen)
     even = np.linspace(0.0, 1.0, _EVEN_LAMS).round(6).tolist()
     lams = policy.lams or tuple(sorted({*settings.lams, *even}))
-    gates = {lam: _gate(shop, policy, costs, means, validation, lam) for lam in lams}
+    gates = {lam: _gate(shop, policy, costs, means, validation, lam)[0] for lam in lams}
     datasets = sorted(set(seen.datasets.tolist()))
     return GatedPolicy(name, policy, gates, means.quality, means.latency_share, datasets)
 
@@ -93,29 +93,32 @@ def costs_of_default(policy: Policy, inner: Costs, measured: Costs) -> Costs:
     return {CLOSED_KEY: np.zeros(queries), **opened, **measured}
 
 
-def mean_gain(shop: Workshop, policy: Policy, costs: Costs, train: Rows, validation: Rows) -> float:
-    """Return the mean over the settings' λ of what open gates gain on validation queries.
+def gated_gains(
+    shop: Workshop, policy: Policy, costs: Costs, train: Rows, validation: Rows
+) -> FloatArray:
+    """(validation,) what open gates gain on each query, the mean over the settings' λ.
 
-    0 where the settings want no gates. Arguments as for :func:`with_gates`.
+    Arguments as for :func:`with_gates`.
     """
-    settings = shop.settings
-    if not settings.gate.enabled or not len(validation):
-        return 0.0
     means = arm_means(shop.action.rows(np.concatenate([train, validation])))
-    lams = policy.lams or settings.lams
-    gates = [_gate(shop, policy, costs, means, validation, lam) for lam in lams]
-    return float(np.mean([gate.gain if gate.is_open else 0.0 for gate in gates]))
+    found = [_gate(shop, policy, costs, means, validation, lam) for lam in shop.settings.lams]
+    gained = [gains if gate.is_open else np.zeros(len(gains)) for gate, gains in found]
+    return np.asarray(np.mean(gained, axis=0))
 
 
 def _gate(
     shop: Workshop, policy: Policy, costs: Costs, means: ArmMeans, rows: Rows, lam: float
-) -> Gate:
+) -> tuple[Gate, FloatArray]:
+    """Return the gate, and (rows,) what each query gains with its margin, were it open."""
     settings, table, every = shop.settings.gate, shop.action.rows(rows), shop.every.rows(rows)
     best = best_arms(means.quality, means.latency_share, lam, table.competes, len(rows))
-    decided = policy.decide(table.texts.tolist(), lam, already_known(shop, policy, rows))
+    used = policy.nearest_lam(lam)
+    decided = policy.decide(table.texts.tolist(), used, already_known(shop, policy, rows))
     own = primary(shop.runs, own_quality(shop.runs, rows, decided))
-    overhead_ms = typical_ms(cost_ms(policy, costs, lam))
-    reusable = reusable_ms(shop, policy, rows) if policy.embeds_at(lam) else None
+    if not quality_told(decided.plans, own).all():  # it fuses: nobody knows whether that pays
+        return Gate(math.inf, 0.0, 0.0, len(rows)), np.zeros(len(rows))
+    overhead_ms = typical_ms(cost_ms(policy, costs, used))
+    reusable = reusable_ms(shop, policy, rows) if policy.embeds_at(used) else None
 
     def rewards(plans: Sequence[Plan], charged_ms: float, own: FloatArray | None) -> FloatArray:
         shared = reusable if charged_ms else None
@@ -136,7 +139,8 @@ def _gate(
     margin = max(gains, key=lambda one: (gains[one].mean(), one))
     gain, error = gains[margin].mean(), _standard_error(gains[margin])
     pays = gain > settings.standard_errors * error and gain > 0.0
-    return Gate(margin if pays else math.inf, float(gain), error, len(rows))
+    gate = Gate(margin if pays else math.inf, float(gain), error, len(rows))
+    return gate, gains[margin]
 
 
 def _standard_error(values: FloatArray) -> float:

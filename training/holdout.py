@@ -33,13 +33,12 @@ from router.policy_names import ROUTER
 from router.query_encoder import QueryEncoder
 from training import fitting
 from training.cross_validation import FoldRows, fit_fold, rows_of_fold
-from training.deciding import Costs, Fitted, add_decisions, measured_overheads
+from training.deciding import Fitted, add_decisions, measured_overheads
 from training.decision_table import DecisionTable
-from training.default_policy import check_default, choose_default, with_default
+from training.default_policy import check_default, settle, with_default
 from training.embeddings import embed_queries
 from training.fitting import Workshop
 from training.folds import check_folds, fold_of_queries
-from training.gating import costs_of_default
 from training.guarding import domain_of, guard, query_vectors
 from training.learners import learners_of
 from training.lightning_run import check_trainer
@@ -59,9 +58,12 @@ _DEFAULT_FOLDS = 5
 
 @dataclass(frozen=True)
 class _Reference:
-    """What is fitted once, on the fixed split: which policy is the default, what deciding costs."""
+    """What is fitted once, on the fixed split: the defaults, and what deciding costs."""
 
-    default: str
+    asked: str
+    """The policy that ``router`` asks."""
+    search: str
+    """The policy that searches by default."""
     overhead_ms: Mapping[str, Mapping[int, float]]
 
 
@@ -163,6 +165,7 @@ def leave_one_dataset_out(
         "splits": {split: split_entry(_force(labels, split)) for split in by_split},
         "left_out": sorted(set(action.datasets[scored].tolist())),
         "together": what.together,
+        "search": reference.search,
         "false_alarm_rate": settings.out_of_domain.false_alarm_rate,
         "datasets": [told for _, told in outside if told],
         "in_domain": [told for _, told in inside if told],
@@ -260,24 +263,22 @@ def _reference(fits: _Fits, seen: BoolArray) -> _Reference:
     if path.is_file():
         content = json.loads(path.read_text(encoding="utf-8"))
         shop.task.advance(fits.steps)
-        return _Reference(content["default"], _by_cost(content["overhead_ms"]))
+        costs = _by_cost(content["overhead_ms"])
+        return _Reference(content["asked"], content["search"], costs)
     fitted = fits.fit(rows)
-    overheads = measured_overheads(shop, fitted.learned)
-    default = choose_default(shop, fitted.learned, rows.train, rows.validation, overheads)
-    fitted = _with_guarded(shop, fitted, default, rows)
-    fitted = with_default(shop, fitted, default, overheads[default], rows.train, rows.validation)
-    measured = measured_overheads(shop, {ROUTER: fitted.learned[ROUTER]})[ROUTER]
-    router = costs_of_default(fitted.learned[ROUTER], overheads[default], measured)
-    costs: dict[str, Costs] = {**overheads, ROUTER: router}
-    if GUARDED in fitted.learned:
-        costs |= measured_overheads(shop, {GUARDED: fitted.learned[GUARDED]})
+    settled = settle(shop, fitted, rows.train, rows.validation)
+    guarded = _guarded(shop, fitted, settled.asked, rows)
+    overheads = {**settled.overheads, **measured_overheads(shop, guarded)}
+    # In a fold the policy asked is timed as such, also where ``router`` has taken its name here.
+    overheads.setdefault(settled.asked, overheads[ROUTER])
     medians = {
         name: {cost: float(np.median(times)) for cost, times in of_policy.items()}
-        for name, of_policy in costs.items()
+        for name, of_policy in overheads.items()
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {"default": default, "overhead_ms": medians})
-    return _Reference(default, medians)
+    told = {"asked": settled.asked, "search": settled.defaults.search}
+    write_json(path, {**told, "overhead_ms": medians})
+    return _Reference(**told, overhead_ms=medians)
 
 
 def _by_cost(written: Mapping[str, Mapping[str, float]]) -> dict[str, dict[int, float]]:
@@ -304,7 +305,7 @@ def _decided(
     if rows is None or not len(unseen):
         shop.task.advance(fits.steps)
         return DecisionTable().finish(), {}
-    names = {"default": reference.default, "overhead_ms": reference.overhead_ms}
+    names = {"default": reference.asked, "overhead_ms": reference.overhead_ms}
     key = _key(fits, rows, "fold", fold, fingerprint(shop.action.rows(unseen)), names)
     path = shop.work.path / "holdout" / f"{key}.parquet"
     told = path.with_suffix(".json")
@@ -315,8 +316,10 @@ def _decided(
         name: {cost: np.full(len(folds), taken_ms) for cost, taken_ms in costs.items()}
         for name, costs in reference.overhead_ms.items()
     }
-    default, costs = reference.default, overheads[reference.default]
-    fitted = _with_guarded(shop, fits.fit(rows), default, rows)
+    default, costs = reference.asked, overheads[reference.asked]
+    fitted = fits.fit(rows)
+    guarded = _guarded(shop, fitted, default, rows)
+    fitted = replace(fitted, learned={**fitted.learned, **guarded})
     fitted = with_default(shop, fitted, default, costs, rows.train, rows.validation)
     known = {name: one for name, one in fitted.learned.items() if name in overheads}
     decisions = DecisionTable()
@@ -331,12 +334,10 @@ def _decided(
     return read_decisions(path), foreignness
 
 
-def _with_guarded(shop: Workshop, fitted: Fitted, default: str, rows: FoldRows) -> Fitted:
-    """Add the policy ``default``, guarded and without gates."""
-    guarded = guard(shop, GUARDED, fitted.learned[default], rows.train, rows.validation)
-    if guarded is None:
-        return fitted
-    return replace(fitted, learned={**fitted.learned, GUARDED: guarded})
+def _guarded(shop: Workshop, fitted: Fitted, default: str, rows: FoldRows) -> dict[str, Policy]:
+    """Return the policy ``default``, guarded and without gates; nothing where it can't be."""
+    found = guard(shop, GUARDED, fitted.learned[default], rows.train, rows.validation)
+    return {} if found is None else {GUARDED: found}
 
 
 def _foreignness(

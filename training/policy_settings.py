@@ -1,4 +1,4 @@
-"""Settings of the policies that stand beside the router, one block each, and of its targets."""
+"""Settings of the policies that stand beside the router, one block each."""
 
 from __future__ import annotations
 
@@ -7,29 +7,11 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from arms.fused_scores import NORMALISATIONS, Normalisation
-from arms.reward import LatencyNormalisation
 from arms.settings import Settings
 
 
 def _distinct_ascending(given: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(sorted(set(given)))
-
-
-class TargetSettings(Settings):
-    """What soft targets are made of; every score stays on the paper's reward."""
-
-    latency_normalisation: LatencyNormalisation = Field(
-        default="row_sum", description="row_sum: the paper's; min_max; log: row sum of log(1 + ms)"
-    )
-    latency: Literal["sample", "median", "linear"] = Field(
-        default="sample",
-        description="sample: as labelled; median of the arm on the dataset; linear in the query's "
-        "length. Models are fitted on training queries",
-    )
-    smoothing: Literal["none", "repeats"] = Field(
-        default="none",
-        description="repeats: average the soft targets over the repeats of a timed query",
-    )
 
 
 class KnnSettings(Settings):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -25,23 +24,7 @@ from training.policy_settings import (
     MultiLabelSettings,
     ProbingSettings,
     StaticEmbeddingSettings,
-    TargetSettings,
 )
-
-_SWITCHES = {
-    "conditioned.enabled": ("router_conditioned",),
-    "boosting.enabled": ("router_quality",),
-    "probing.enabled": ("probing",),
-    "cascade.enabled": ("cascade",),
-    "static_embedding.enabled": ("static_embedding",),
-    "baselines.tfidf": ("tfidf",),
-    "knn.enabled": ("knn",),
-    "arabzadeh.enabled": ("arabzadeh",),
-    "multi_label.enabled": ("multi_label",),
-    "bandit.enabled": ("bandit",),
-    "ensemble.enabled": ("ensemble_confidence", "ensemble_majority"),
-}
-"""Keys that were read once → the policies that they switched; ``policies`` names them now."""
 
 
 def _ascending(lams: tuple[float, ...]) -> tuple[float, ...]:
@@ -156,8 +139,8 @@ class TrainingSettings(Settings):
     lams: tuple[float, ...] = Field(default=(0.0, 0.1, 0.3, 0.5, 0.7, 1.0), min_length=1)
     router: str = Field(
         default="auto",
-        description="the policy used by default, called 'router': one of those fitted, e.g. "
-        "router_per_lam (the paper's), or auto, the best on validation of those that take any lam",
+        description="the policy that 'router' asks: one of those fitted, e.g. router_per_lam (the "
+        "paper's), which then selects and searches by default; auto: validation chooses both",
     )
     policies: tuple[str, ...] | None = Field(
         default=None,
@@ -195,7 +178,6 @@ class TrainingSettings(Settings):
     overhead_queries: int = Field(
         default=100, ge=1, description="test queries on which the overhead of selecting is timed"
     )
-    targets: TargetSettings = TargetSettings()
     baselines: BaselineSettings = BaselineSettings()
     knn: KnnSettings = KnnSettings()
     arabzadeh: ArabzadehSettings = ArabzadehSettings()
@@ -221,31 +203,3 @@ class TrainingSettings(Settings):
         return given
 
     _check_lams = field_validator("lams", "lora_lams")(_ascending)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_switches(cls, given: Any) -> Any:
-        if isinstance(given, dict):
-            _check_switches(given)
-        return given
-
-
-def _check_switches(given: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` where a former switch is there, with the list that does the same."""
-    found = {}
-    for key in _SWITCHES:
-        block, name = key.split(".")
-        if isinstance(given.get(block), Mapping) and name in given[block]:
-            found[key] = given[block][name]
-    named = given.get("policies")
-    kept = [
-        policy
-        for key, policies in _SWITCHES.items()
-        for policy in policies
-        if found.get(key, True) and (named is None or policy in named)
-    ]
-    if found:
-        raise ValueError(
-            f"{', '.join(found)}: no longer a setting; 'policies' alone names what is fitted. The "
-            f"same as before: policies: [{', '.join(kept)}]"
-        )

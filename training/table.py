@@ -50,9 +50,6 @@ class RoutingTable:
     """What told: ``RR@5 = 1``, say."""
     pipelines: Mapping[str, str] = field(default_factory=dict)
     """Arm → its pipeline's name in the catalogue, where the labels tell."""
-    latency_repeats_ms: FloatArray | None = None
-    """(repeats, Q, arms) samples of timed queries, NaN elsewhere; read by
-    :func:`training.latency_repeats.with_repeats` where targets are smoothed over them."""
     history_groups: TextArray | None = None
     """(Q,) queries of one group are told nothing of each other's judgements when models learn to
     read the history of documents: ``split_groups``, but never coarser than near-duplicates, as
@@ -78,9 +75,6 @@ class RoutingTable:
             relevant_first=None if self.relevant_first is None else self.relevant_first[wanted],
             first_measure=self.first_measure,
             pipelines=self.pipelines,
-            latency_repeats_ms=None
-            if self.latency_repeats_ms is None
-            else self.latency_repeats_ms[:, wanted],
             history_groups=None if self.history_groups is None else self.history_groups[wanted],
         )
 
@@ -178,8 +172,12 @@ def _texts_of(labels: Labels, texts: Texts | None) -> TextArray:
     return np.array([given[key] for key in keys], dtype=object)
 
 
+FEWEST_QUERIES = 10
+"""Of training: with fewer a router would know single queries, not kinds of them."""
+
+
 def check_trainable(table: RoutingTable) -> None:
-    """Raise ``LabelsError`` unless there are two arms and a query to train on."""
+    """Raise ``LabelsError`` unless there are two arms and ``FEWEST_QUERIES`` to train on."""
     if len(table.arms) < 2:
         raise LabelsError(
             "a router needs at least two arms to choose from, got "
@@ -190,4 +188,10 @@ def check_trainable(table: RoutingTable) -> None:
         raise LabelsError(
             f"none of {int((table.splits == 'train').sum())} training queries has labels from "
             "every arm; see the counts by status in the labels' manifest.json"
+        )
+    if usable.sum() < FEWEST_QUERIES:
+        raise LabelsError(
+            f"a router needs at least {FEWEST_QUERIES} training queries that every arm answered, "
+            f"got {int(usable.sum())} of {len(table)} labelled; label more queries (some hundreds "
+            "are better: the report's intervals say how sure it is)"
         )

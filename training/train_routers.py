@@ -26,18 +26,16 @@ from training.calibrate_default import calibrate_on_validation
 from training.cross_validation import fit_fold, fit_policies, rows_of_fold
 from training.deciding import (
     Chosen,
-    Costs,
-    Fitted,
     Overheads,
     add_decisions,
     add_static_arms,
     cost_ms,
-    measured_overheads,
 )
 from training.decision_table import DecisionTable
 from training.default_policy import (
+    Settled,
     check_default,
-    choose_default,
+    settle,
     validation_warnings,
     with_default,
 )
@@ -45,10 +43,8 @@ from training.document_folds import decided_again, document_folds, split_warning
 from training.embeddings import embed_queries
 from training.fitting import Heads, Workshop
 from training.folds import check_folds, fold_of_queries
-from training.gating import costs_of_default
 from training.held_out import expected_per_arm, held_out_metrics
 from training.labels_hash import labels_hash
-from training.latency_repeats import with_repeats
 from training.learners import learners_of
 from training.lightning_run import check_trainer
 from training.open_workshop import arm_encoders, arm_options, open_workshop
@@ -69,10 +65,10 @@ def train_routers(
 ) -> RouterRecord:
     """Train at every λ of ``settings`` and write ``router_folder`` with ``decisions.parquet``.
 
-    Policies in the artifact: ``router`` (the default, see :mod:`training.default_policy`), the
-    other learned ones by their own names (``router_per_lam``, ``router_lora``, ``tfidf``, …), and
-    ``best_static`` (of A, the arms a router may choose). Decided in addition: ``static:<arm>``
-    for every arm of P, ``best_static`` and ``best_static_per_dataset`` (of P), ``random_same_mix``.
+    Policies in the artifact: ``router`` (selects by default, see :mod:`training.default_policy`),
+    the other learned ones by their own names (``router_per_lam``, ``tfidf``, …), and
+    ``best_static`` (of A, the arms a router may choose). Decided in addition: ``static:<arm>`` for
+    every arm of P, ``best_static`` and ``best_static_per_dataset`` (of P), ``random_same_mix``.
     Nothing is fitted or chosen on test queries.
 
     Policies that learn about documents, and beside them fusions and the default, are fitted and
@@ -107,8 +103,6 @@ def train_routers(
     check_trainer(settings.trainer)
     every = routing_table(labels, labels.pipelines, texts, settings.split)
     by_document = document_folds(labels, action, settings)
-    if settings.targets.smoothing == "repeats":
-        action = with_repeats(action, labels_folder)
     work = WorkFolder.beside(router_folder)
     work.path.mkdir(parents=True, exist_ok=True)
     encoder = QueryEncoder(settings.encoder, settings.max_tokens, settings.encoder_dtype)
@@ -130,12 +124,9 @@ def train_routers(
 
 @dataclass(frozen=True)
 class _FixedSplit:
-    fitted: Fitted
     head_metrics: dict[str, Heads]
     """Policy → how its heads were fitted."""
-    default: str
-    """The name, among learners, of the policy that became ``router``."""
-    overheads: dict[str, Costs]
+    settled: Settled
 
 
 def _fit_fixed_split(shop: Workshop) -> _FixedSplit:
@@ -154,15 +145,10 @@ def _fit_fixed_split(shop: Workshop) -> _FixedSplit:
                 shop, settings.lora_lams, start, train, validation
             )
     fitted = fit_policies(shop, heads, train, validation, splits != "test")
-    overheads: dict[str, Costs] = dict(measured_overheads(shop, fitted.learned))
-    default = choose_default(shop, fitted.learned, train, validation, overheads)
-    fitted = with_default(shop, fitted, default, overheads[default], train, validation)
-    measured = measured_overheads(shop, {ROUTER: fitted.learned[ROUTER]})[ROUTER]
-    overheads[ROUTER] = costs_of_default(fitted.learned[ROUTER], overheads[default], measured)
-    if default not in fitted.learned:  # renamed, as there are no gates
-        heads = {ROUTER if name == default else name: one for name, one in heads.items()}
-        del overheads[default]
-    return _FixedSplit(fitted, heads, default, overheads)
+    settled = settle(shop, fitted, train, validation)
+    if settled.asked not in settled.fitted.learned:  # renamed, as there are no gates
+        heads = {ROUTER if name == settled.asked else name: one for name, one in heads.items()}
+    return _FixedSplit(heads, settled)
 
 
 def _write(
@@ -176,21 +162,22 @@ def _write(
 ) -> RouterRecord:
     manifest = labels.manifest
     splits, everyone = shop.action.splits, np.arange(len(shop.action))
-    learned, overheads = fixed.fitted.learned, fixed.overheads
+    settled, label_hash = fixed.settled, labels_hash(labels_folder)
+    learned, overheads, defaults = settled.fitted.learned, settled.overheads, settled.defaults
     decisions = DecisionTable()
     add_static_arms(decisions, shop.every, splits)
-    chosen = add_decisions(decisions, shop, fixed.fitted, everyone, splits, overheads)
+    chosen = add_decisions(decisions, shop, settled.fitted, everyone, splits, overheads)
     typical = {
         name: {cost: np.full_like(times, np.median(times)) for cost, times in costs.items()}
         for name, costs in overheads.items()
     }
-    _cross_validate(shop, fixed.default, decisions, typical)
+    _cross_validate(shop, settled.asked, decisions, typical)
     if by_document is not None:
-        _cross_validate_documents(shop, fixed, by_document, decisions, typical, progress)
+        _cross_validate_documents(shop, settled, by_document, decisions, typical, progress)
     best_static = _best_static_policy(shop)
     record = RouterRecord(
         arms=shop.action.arms,
-        default_policy=ROUTER,
+        defaults=defaults,
         tau=shop.settings.tau,
         lams=shop.settings.lams,
         encoder_id=shop.encoder.resolved.encoder_id,
@@ -203,7 +190,7 @@ def _write(
             name: float(np.median(cost_ms(learned[name], costs, 0.0)))
             for name, costs in overheads.items()
         },
-        gates=described_gates(learned[ROUTER]) if ROUTER in learned else {},
+        gates=described_gates(learned[ROUTER]),
         warnings=(
             *validation_warnings(
                 shop.settings,
@@ -214,13 +201,17 @@ def _write(
             *shared_parts(manifest, shop.encoder).apart,
         ),
         training_metrics=_metrics(shop, fixed, chosen),
-        labels_hash=labels_hash(labels_folder),
-        calibration=calibrate_on_validation(
-            shop, learned[ROUTER], overheads[ROUTER], labels_hash(labels_folder)
-        ),
+        quality_measure=labels.primary_measure,
+        latency_total_ms=float(shop.action.total_latency_ms()[shop.action.comparable].mean()),
+        labels_hash=label_hash,
+        calibration={
+            name: curve
+            for name in sorted({defaults.select, defaults.search})
+            if (curve := calibrate_on_validation(shop, learned[name], overheads[name], label_hash))
+        },
     )
-    gated = ROUTER in learned and fixed.default in learned  # it lies inside the gated policy
-    kept = [one for name, one in learned.items() if not (gated and name == fixed.default)]
+    # What ``router`` asks lies inside it.
+    kept = [one for name, one in learned.items() if name != settled.asked]
     policies = [*kept, best_static]
     record = write_router(router_folder, record, policies, keep_decisions=False)
     write_decisions(decisions.finish(), router_folder / DECISIONS)
@@ -240,7 +231,7 @@ def _cross_validate(
 
 def _cross_validate_documents(
     shop: Workshop,
-    fixed: _FixedSplit,
+    settled: Settled,
     folds: NDArray[np.intp],
     decisions: DecisionTable,
     overheads: Overheads,
@@ -250,16 +241,18 @@ def _cross_validate_documents(
 
     Fitted as they are everywhere; only what is held out differs.
     """
-    names = decided_again(fixed.fitted.learned, fixed.default, shop.settings)
+    per_lam, wanted = settled.asked == PER_LAM, {settled.asked, settled.defaults.search}
+    if settled.asked.startswith("ensemble_"):
+        wanted |= set(shop.settings.ensemble.members)
+    names = decided_again(settled.fitted.learned, wanted, shop.settings)
     if not names:
         return
     settings = shop.settings.model_copy(update={"policies": names})
-    steps = len(set(folds.tolist())) * sum(one.steps(settings) for one in learners_of(settings))
+    steps = sum(one.steps(settings) for one in learners_of(settings))
+    steps = len(set(folds.tolist())) * (steps + per_lam * len(settings.lams))
     with progress.task("document folds", total=steps) as task:
         shop = replace(shop, settings=settings, task=task)
-        _decide_in_folds(
-            shop, fixed.default, folds, DOCUMENT_FOLDS, decisions, overheads, per_lam=False
-        )
+        _decide_in_folds(shop, settled.asked, folds, DOCUMENT_FOLDS, decisions, overheads, per_lam)
 
 
 def _decide_in_folds(
@@ -290,7 +283,7 @@ def _metrics(
     found: dict[str, Any] = {}
     for (name, lam), one in chosen.items():
         entry: dict[str, Any] = {}
-        policy = fixed.fitted.learned[name]
+        policy = fixed.settled.fitted.learned[name]
         chooses = policy.by_query and policy.asks_at(lam)
         for split in ("val", "test"):
             rows = shop.action.splits == split

@@ -22,10 +22,12 @@ from analysis.facts import read_router_record
 from analysis.markdown import escape, markdown_table
 from analysis.results import score_all
 from analysis.roles import BEST_STATIC
+from analysis.storage import mapping
 from analysis.table import Table, write_csv
 from arms.atomic import atomic_folder
 from oracle.labels import Labels, TextArray, read_labels
 from router.decisions import read_decisions
+from router.policy_names import ROUTER
 
 DECISIONS = "decisions.parquet"
 RECORD = "audit.json"
@@ -94,7 +96,7 @@ def audit(
     claims = claims_of(scores.outcomes, BEST_STATIC)
     parts.append(check_latency(modelled_share, timed[evaluation.label_rows], claims))
     record = read_router_record(router_folder)
-    default = str(record.get("default_policy", "router"))
+    default = str(mapping(record.get("defaults")).get("select", ROUTER))
     parts.append(check_baselines(scores.outcomes, default, resamples, confidence))
     seen = seen_documents(labels, sides)
     here = None if seen is None else seen[evaluation.label_rows]

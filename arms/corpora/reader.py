@@ -19,9 +19,6 @@ _log = logging.getLogger(__name__)
 def read_dataset(settings: DatasetSettings, progress: Progress | None = None) -> Dataset:
     """Read and check corpus, queries and judgements; documents stay on disk.
 
-    ``python-docs`` has no queries of its own: they are made by the rules and default settings of
-    :mod:`arms.corpora.queries`.
-
     Raises:
         CorpusError: the folder is incomplete, has no usable document or query, or (when strict)
             has any problem; the message lists all kinds with counts and examples, and every
@@ -29,10 +26,6 @@ def read_dataset(settings: DatasetSettings, progress: Progress | None = None) ->
             ``Dataset.dropped``.
     """
     name = settings.dataset_name
-    if settings.format == "python-docs":
-        from arms.corpora.queries import make_queries
-
-        return make_queries(read_documents(settings))
     source = locate(settings, progress)
     folder = source.files()
     checked = check_folder(folder, source.pages, source.problems())
@@ -58,10 +51,6 @@ def read_documents(settings: DatasetSettings, progress: Progress | None = None) 
         CorpusError: as for :func:`read_dataset`.
     """
     name = settings.dataset_name
-    if settings.format == "python-docs":
-        from arms.corpora.python_docs import python_docs_corpus
-
-        return python_docs_corpus(name)
     source = locate(settings, progress)
     path, problems = source.corpus(), source.problems()
     checked = check_corpus(path, problems, source.pages)

@@ -137,7 +137,7 @@ class EnsemblePolicy(Policy):
         from router.policies import load_policy
 
         content = read_policy_json(folder, ("name", "rule", "members", "thresholds"))
-        router_folder = folder.parent.parent
+        router_folder = next(one.parent for one in folder.parents if one.name == "policies")
         members = []
         for name in content["members"]:
             own = policy_folder(router_folder, name)

@@ -84,16 +84,13 @@ def test_agreement_equals_counting(small):
 
 def test_calibration_by_arm_takes_only_the_routers_own_expectations(small):
     _, evaluation = small
-    record = {
-        "default_policy": "router",
-        "expected": [{"arm": "bm25", "lam": 0.1, "quality": 0.7, "latency_ms": 1.0, "queries": 9}],
-    }
-    assert expected_quality(record, "tfidf") == {}
-    expected = expected_quality(record, "router")
+    one = {"arm": "bm25", "lam": 0.1, "quality": 0.7, "latency_ms": 1.0, "queries": 9}
     assert expected_quality({}, "router") == {}
-    named = {**record, "expected": [{**record["expected"][0], "policy": "tfidf"}]}
-    assert expected_quality(named, "tfidf") == expected
+    assert expected_quality({"expected": [one]}, "router") == {}  # of nobody
+    named = {"expected": [{**one, "policy": "tfidf"}]}
     assert expected_quality(named, "router") == {}
+    expected = expected_quality(named, "tfidf")
+    assert expected == {(0.1, "bm25"): 0.7}
     outcome = outcome_of(evaluation, np.arange(60) % 2)
     found = calibration([outcome], expected, Resamples(60, 200, 1), 0.95)
     (point,) = found.points

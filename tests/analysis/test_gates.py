@@ -7,7 +7,7 @@ from analysis.routing_share import RoutingShare
 from analysis.summary import MICRO
 
 RECORD = {
-    "default_policy": "router",
+    "defaults": {"select": "router", "search": "router"},
     "gates": {
         "0.0": {"margin": 0.1, "gain": 0.02, "error": 0.01, "queries": 90},
         "0.5": {"margin": None, "gain": -0.01, "error": 0.01, "queries": 90},
@@ -19,7 +19,10 @@ RECORD = {
 def test_closed_gates_of_the_default_policy_alone():
     assert closed_gates(RECORD, "router") == {0.5, 1.0}
     assert closed_gates(RECORD, "tfidf") == frozenset()
-    assert closed_gates({"default_policy": "router"}, "router") == frozenset()
+    assert (
+        closed_gates({"defaults": {"select": "router", "search": "router"}}, "router")
+        == frozenset()
+    )
 
 
 def test_one_sentence_names_the_lams():

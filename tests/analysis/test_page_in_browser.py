@@ -78,7 +78,7 @@ def scheme(request):
 class Visit:
     """A page that is open, with what it said and asked for."""
 
-    def __init__(self, browser, html, size="desktop", scheme="light"):
+    def __init__(self, browser, html, size="desktop", scheme="light", unfold=True):
         width, height = WIDTHS[size]
         self.context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme
@@ -89,6 +89,8 @@ class Visit:
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.goto(html.as_uri())
+        if unfold:
+            self.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
 
     def __enter__(self):
         return self
@@ -106,9 +108,20 @@ def test_it_is_silent_and_asks_for_nothing_but_itself(browser, html, scheme):
 
 def test_the_answer_is_on_the_first_screen(browser, html):
     for size, (_, height) in WIDTHS.items():
-        with Visit(browser, html, size) as visit:
-            box = visit.page.locator(".claim .verdict").bounding_box()
+        with Visit(browser, html, size, unfold=False) as visit:
+            box = visit.page.locator(".first .verdict").bounding_box()
             assert box["y"] + box["height"] < 0.6 * height, size
+            deploy = visit.page.locator("#t-deploy + .wide").bounding_box()
+            assert deploy["y"] < height, size
+
+
+def test_the_rest_is_folded_and_a_link_unfolds_it(browser, html):
+    with Visit(browser, html, unfold=False) as visit:
+        sections = visit.page.locator("details.section")
+        assert sections.count() >= 10
+        assert not visit.page.locator("#t-main").is_visible()
+        visit.page.goto(html.as_uri() + "#t-main")
+        assert visit.page.locator("#t-main").is_visible()
 
 
 def test_figures_are_visible(browser, html):
@@ -185,7 +198,6 @@ def test_a_table_can_be_searched(browser, html):
 
 def test_a_phone_never_scrolls_sideways(browser, html):
     with Visit(browser, html, "phone") as visit:
-        visit.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
         width = visit.page.evaluate("document.documentElement.scrollWidth")
         assert width <= WIDTHS["phone"][0]
         outside = visit.page.evaluate(
@@ -197,13 +209,12 @@ def test_a_phone_never_scrolls_sideways(browser, html):
 
 
 def test_printing_unfolds_what_is_folded_and_is_light(browser, html):
-    with Visit(browser, html, scheme="dark") as visit:
+    with Visit(browser, html, scheme="dark", unfold=False) as visit:
         visit.page.emulate_media(media="print", color_scheme="dark")
         visit.page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert visit.page.evaluate("[...document.querySelectorAll('details')].every(d => d.open)")
         background = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert background == "rgb(255, 255, 255)"
-        assert visit.page.locator("nav").is_hidden()
 
 
 @pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
@@ -211,7 +222,6 @@ def test_axe_finds_no_serious_fault(browser, html, scheme, size):
     if not AXE.is_file():
         pytest.skip(f"no axe-core at {AXE}: npm install --prefix .browser axe-core")
     with Visit(browser, html, size, scheme) as visit:
-        visit.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
         # What is inside a picture is one picture to a reader, and thousands of elements to axe.
         visit.page.evaluate("document.querySelectorAll('figure svg > *').forEach(e => e.remove())")
         visit.page.evaluate(AXE.read_text(encoding="utf-8"))  # the page's own policy stays in force

@@ -11,7 +11,7 @@ from analysis.merging import merging_policies
 from analysis.results import compute_results
 from analysis.roles import role_of, title_of
 from analysis.settings import ReportSettings
-from analysis.summary_tables import main_table
+from analysis.summary_tables import means_table
 from analysis.uncertainty_table import uncertainty_table
 from tests.analysis.synthetic import decide, suite_decisions, with_answers, with_ceilings
 
@@ -74,7 +74,9 @@ def test_a_fused_plan_without_one_is_left_out_by_name(merging_labels, decisions)
 def test_the_strongest_simple_one_is_a_baseline_in_every_table(results):
     assert role_of("strongest_simple") == "baseline" and role_of("tuned_fusion") == "routed"
     assert title_of("strongest_simple") == "strongest simple baseline"
-    written = markdown_table(main_table(results))
+    written = markdown_table(
+        means_table(results, results.test.summaries, "main", "All", results.test)
+    )
     for name in ("strongest simple baseline", "tuned fusion"):
         assert name in written
     closed = {one.policy for one in results.test.headrooms}

@@ -3,13 +3,14 @@
 import csv
 import io
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
 from analysis.bootstrap import Estimate
-from analysis.content import ArmAnswer, FigureEntry, ReportContent, Section
+from analysis.content import FigureEntry, ReportContent, Section
 from analysis.facts import latency_notes, manifest_facts, read_router_record, router_facts
 from analysis.markdown import escape, markdown_table, write_markdown
 from analysis.page import write_page
@@ -122,15 +123,17 @@ def hostile_content():
     section = Section(
         HOSTILE, (HOSTILE,), figures, (small_table(),), ((HOSTILE, HOSTILE),), HOSTILE
     )
-    arms = (ArmAnswer(HOSTILE, HOSTILE, True),)
-    return ReportContent(HOSTILE, (HOSTILE, HOSTILE), arms, (section,))
+    first = FigureEntry("zero", HOSTILE)
+    deploy = replace(small_table(), name="deploy", title=HOSTILE)
+    return ReportContent(HOSTILE, (HOSTILE, HOSTILE), deploy, first, (section,))
 
 
 def test_page_escapes_what_comes_from_data_and_loads_nothing():
-    html = write_page(hostile_content(), {"one": SVG, "two": SVG})
+    html = write_page(hostile_content(), dict.fromkeys(("zero", "one", "two"), SVG))
     parser = parse(html)
     assert parser.seen.count("script") == 1  # the page's own, after which nothing runs
-    files = ["one.svg", "one.png", "two.svg", "two.png", "t.csv"]
+    files = ["deploy.csv", "zero.svg", "zero.png"]
+    files += ["one.svg", "one.png", "two.svg", "two.png", "t.csv"]
     links = [value for name, value in parser.attributes if name in ("href", "src")]
     assert [link for link in links if not link.startswith("#")] == files
     assert ("data-tip", HOSTILE) in parser.attributes

@@ -8,6 +8,7 @@ import pytest
 from arms.errors import RouterError, WriteError
 from router.artifact import (
     DECISIONS,
+    Defaults,
     RouterRecord,
     add_policy,
     library_versions,
@@ -22,7 +23,7 @@ from router.policy import Expected
 ARMS = ("bm25", "text_dense@paragraph", "text_dense#thenlper/gte-small")
 RECORD = RouterRecord(
     arms=ARMS,
-    default_policy="best_static",
+    defaults=Defaults("best_static"),
     tau=0.1,
     lams=(0.0, 0.1),
     encoder_id="all-MiniLM-L6-v2",
@@ -58,7 +59,7 @@ def test_record_round_trips_exactly(tmp_path):
 
 
 def test_a_minimal_record_round_trips(tmp_path):
-    record = RouterRecord(arms=("bm25",), default_policy="static:bm25")
+    record = RouterRecord(arms=("bm25",), defaults=Defaults("static:bm25"))
     policy = StaticPolicy("static:bm25", ["bm25"], "bm25")
     written = write_router(tmp_path / "router", record, [policy])
     assert read_router(tmp_path / "router") == written
@@ -110,15 +111,15 @@ def test_update_record_replaces_router_json_alone(tmp_path):
 @pytest.mark.parametrize(
     ("record", "policies", "message"),
     [
-        (replace(RECORD, default_policy="router"), POLICIES, "default policy 'router' is not"),
+        (replace(RECORD, defaults=Defaults("router")), POLICIES, "default policy 'router' is not"),
         (RECORD, [*POLICIES, POLICIES[0]], "two policies share a name"),
         (
-            replace(RECORD, default_policy="other"),
+            replace(RECORD, defaults=Defaults("other")),
             [StaticPolicy("other", ARMS[::-1], "bm25")],
             "in this order",
         ),
         (
-            replace(RECORD, default_policy=".."),
+            replace(RECORD, defaults=Defaults("..")),
             [StaticPolicy("..", ARMS, "bm25")],
             "usable as a folder name",
         ),
@@ -133,7 +134,7 @@ def test_policies_that_dont_belong(tmp_path, record, policies, message):
 @pytest.mark.parametrize("arms", [(), ("bm25", "bm25")])
 def test_arms_must_be_distinct(arms):
     with pytest.raises(RouterError, match="at least one arm and no arm twice"):
-        RouterRecord(arms=arms, default_policy="x")
+        RouterRecord(arms=arms, defaults=Defaults("x"))
 
 
 def test_absent(tmp_path):
@@ -153,7 +154,7 @@ def changed(folder, **change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format_version": 3}, "format version 3, this release reads 2 and before"),
+        ({"format_version": 4}, "format version 4, this release reads 3;"),
         ({"format_version": "gone"}, "is damaged"),
         ({"tau": "gone"}, "missing or unexpected entries: tau"),
         ({"extra": 1}, "missing or unexpected entries: extra"),
@@ -168,7 +169,10 @@ def changed(folder, **change):
         ),
         ({"lams": ["x"]}, "is damaged"),
         ({"arms": []}, "at least one arm"),
-        ({"default_policy": "other"}, "default policy 'other' is not among"),
+        (
+            {"defaults": {"select": "other", "search": "best_static"}},
+            "default policy 'other' is not among",
+        ),
         ({"policies": ["best_static", "lost"]}, "lists the policy 'lost' and lacks its files"),
     ],
 )
@@ -177,17 +181,6 @@ def test_partial_or_newer(tmp_path, change, message):
     changed(tmp_path / "router", **change)
     with pytest.raises(RouterError, match=message):
         read_router(tmp_path / "router")
-
-
-def test_expectations_of_the_first_format_are_the_default_policys(tmp_path):
-    write_router(tmp_path / "router", RECORD, POLICIES)
-    row = {"lam": 0.1, "arm": "bm25", "quality": 0.5, "latency_ms": 2.0, "queries": 3}
-    changed(tmp_path / "router", format_version=1, expected=[row], warnings="gone")
-    record = read_router(tmp_path / "router")
-    assert record.expected == {"best_static": {0.1: {"bm25": Expected(0.5, 2.0, 3)}}}
-    update_record(tmp_path / "router", record)
-    assert json.loads((tmp_path / "router" / "router.json").read_text())["format_version"] == 2
-    assert read_router(tmp_path / "router") == record
 
 
 def test_what_is_expected_of_a_policy_like_the_added_one(tmp_path):

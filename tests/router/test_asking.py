@@ -7,7 +7,7 @@ import pytest
 import arms.catalogue
 from arms.errors import RouterError
 from router import Router
-from router.artifact import RouterRecord, read_router, update_record, write_router
+from router.artifact import Defaults, RouterRecord, read_router, update_record, write_router
 from router.policies.static import StaticPolicy
 from tests.router.fake_index import FakeArm, write_fake_index
 from tests.router.test_wishes import curve
@@ -24,7 +24,7 @@ def router(tmp_path, monkeypatch):
         StaticPolicy("router", ARMS, {0.0: "text_rerank", 0.5: "bm25", 1.0: "bm25"}),
         StaticPolicy("other", ARMS, "bm25"),
     ]
-    record = RouterRecord(ARMS, "router", calibration={"router": CALIBRATION})
+    record = RouterRecord(ARMS, Defaults("router"), calibration={"router": CALIBRATION})
     write_router(tmp_path / "router", record, policies)
     return Router.load(tmp_path / "router")
 

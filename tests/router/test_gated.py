@@ -9,7 +9,7 @@ import pytest
 from arms.errors import RouterError
 from arms.records import Ranking
 from router import Router
-from router.artifact import RouterRecord, write_router
+from router.artifact import Defaults, RouterRecord, write_router
 from router.policies import load_policy
 from router.policies.gated import CLOSED_KEY, Gate, GatedPolicy, behind, best_arms
 from router.policies.static import StaticPolicy
@@ -176,7 +176,7 @@ def test_a_gate_for_each_lam_of_a_policy_that_has_some():
 def test_select_names_the_dataset(tmp_path):
     folder = tmp_path / "router"
     inner = StaticPolicy("inner", ARMS, "text_dense")
-    record = RouterRecord(ARMS, "router", datasets={"reports": ARMS})
+    record = RouterRecord(ARMS, Defaults("router"), datasets={"reports": ARMS})
     write_router(folder, record, [gated(inner=inner)])
     router = Router.load(folder)
     assert router.select("a", lam=0.0, dataset="reports").arm == "text_dense"

@@ -5,7 +5,7 @@ import pytest
 
 from arms.errors import RouterError
 from router import Router
-from router.artifact import RouterRecord, policy_folder, write_router
+from router.artifact import Defaults, RouterRecord, policy_folder, write_router
 from router.domain import Domain, distance_threshold, unit_rows
 from router.policies import load_policy
 from router.policies.encoder import EncoderPolicy, LinearHead
@@ -117,7 +117,7 @@ def test_round_trip_and_what_the_router_says(tiny_bert, tmp_path):
     inner = EncoderPolicy("router", ARMS, heads, str(tiny_bert))
     known = inner.embed(["operating margin"], 0.0)
     policy = GuardedPolicy("router", inner, domain(known, 1e-3), QUALITY, SHARE)
-    write_router(tmp_path / "router", RouterRecord(ARMS, "router"), [policy])
+    write_router(tmp_path / "router", RouterRecord(ARMS, Defaults("router")), [policy])
     router = Router.load(tmp_path / "router")
     choice = router.select("operating margin", lam=0)
     assert (choice.arm, choice.reason) == ("text_dense", None)

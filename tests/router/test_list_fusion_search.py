@@ -6,7 +6,7 @@ import l2r
 from arms.errors import RouterError
 from router import Router
 from router.arm_sets import ArmSet
-from router.artifact import Expected, RouterRecord, write_router
+from router.artifact import Defaults, Expected, RouterRecord, write_router
 from router.policies.list_fusion import ListFusionPolicy
 from router.probe_features import document_name
 from tests.router.fake_index import write_fake_index
@@ -32,7 +32,7 @@ def policy_of(*, prior=None, own=(0.0, 1.0)):
 def saved_router(root, policy):
     for dataset, has in DATASETS.items():
         write_fake_index(root / "index", dataset, has)
-    record = RouterRecord(ARMS, "tuned_fusion", datasets=DATASETS)
+    record = RouterRecord(ARMS, Defaults("tuned_fusion"), datasets=DATASETS)
     write_router(root / "router", record, [policy])
     return Router.load(root / "router")
 
@@ -120,7 +120,7 @@ def test_the_console_says_what_is_expected_of_the_arms_fused(router, tmp_path, c
 
 
 def test_without_an_index_it_says_what_it_needs(tmp_path):
-    record = RouterRecord(ARMS, "tuned_fusion", datasets=DATASETS)
+    record = RouterRecord(ARMS, Defaults("tuned_fusion"), datasets=DATASETS)
     write_router(tmp_path / "router", record, [policy_of()])
     with pytest.raises(RouterError, match="no index lies beside"):
         Router.load(tmp_path / "router").select("who", lam=0.0, dataset="npl")

@@ -8,7 +8,7 @@ from arms.errors import RouterError
 from arms.records import Ranking
 from router import Router
 from router.arm_sets import ArmSet
-from router.artifact import RouterRecord, write_router
+from router.artifact import Defaults, RouterRecord, write_router
 from router.policies.merging import MergingPolicy
 from router.probe_features import document_name
 from tests.router.fake_index import FakeArm, write_fake_index
@@ -59,7 +59,7 @@ def saved_router(root, policy, datasets=DATASETS):
     on_disk = MergingPolicy(
         "merging", ARMS, [*alone(ARMS), real_arm_set("bm25", "text_dense")], None, None, 10
     )
-    record = RouterRecord(ARMS, "merging", datasets=datasets)
+    record = RouterRecord(ARMS, Defaults("merging"), datasets=datasets)
     write_router(root / "router", record, [on_disk])
     router = Router.load(root / "router")
     router._policies["merging"] = policy
@@ -219,7 +219,7 @@ def run(tmp_path_factory):
         None,
         None,
     )
-    record = RouterRecord(both, "merging", datasets={"first": both})
+    record = RouterRecord(both, Defaults("merging"), datasets={"first": both})
     write_router(folder / "runs" / "router", record, [policy, one])
     return folder / "runs" / "router"
 

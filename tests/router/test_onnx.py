@@ -8,7 +8,7 @@ import pytest
 
 from arms.errors import RouterError
 from router import Router
-from router.artifact import RouterRecord, read_router, write_router
+from router.artifact import Defaults, RouterRecord, read_router, write_router
 from router.onnx_export import export_to_onnx
 from router.policies import load_policy
 from router.policies.encoder import EncoderPolicy
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parent.parent.parent
 def router_of(folder, policy, name="router"):
     policy.name = name
     policies = [policy, StaticPolicy("best_static", ARMS, "bm25")]
-    write_router(folder, RouterRecord(ARMS, name), policies)
+    write_router(folder, RouterRecord(ARMS, Defaults(name)), policies)
     return folder
 
 
@@ -74,7 +74,7 @@ def test_the_router_lists_and_selects_with_it(exported):
     folder, added, _ = exported
     record = read_router(folder)
     assert record.policies == ("router", "best_static", "router_onnx", "router_onnx_int8")
-    assert record.default_policy == "router"
+    assert record.defaults.select == "router"
     plain, onnx = (Router.load(folder, policy=name) for name in ("router", added.policy))
     for query in QUERIES:
         chosen = onnx.select(query, lam=0.1)

@@ -7,7 +7,7 @@ import arms.catalogue
 import arms.pipelines.fusion
 from arms.errors import RouterError
 from router import Router
-from router.artifact import RouterRecord, write_router
+from router.artifact import Defaults, RouterRecord, write_router
 from router.policies.static import StaticPolicy
 from router.policy import NOTHING, Decided, Plan
 from tests.router.fake_index import FakeArm, write_fake_index
@@ -44,7 +44,7 @@ def router(tmp_path, monkeypatch):
     monkeypatch.setattr(arms.catalogue, "open_arm", FakeArm.open, raising=False)
     monkeypatch.setattr(FakeArm, "opened", [])
     policies = [StaticPolicy(name, ARMS, "bm25") for name in ("looking", "fusing")]
-    write_router(tmp_path / "router", RouterRecord(ARMS, "looking"), policies)
+    write_router(tmp_path / "router", RouterRecord(ARMS, Defaults("looking")), policies)
     router = Router.load(tmp_path / "router")
     router._policies["looking"] = Looking("looking", ARMS, "bm25")
     router._policies["fusing"] = Fusing("fusing", ARMS, "bm25")
@@ -90,7 +90,9 @@ def test_fused_answers(router):
 
 
 def test_selecting_by_a_probing_policy_needs_an_index(tmp_path):
-    write_router(tmp_path / "r", RouterRecord(ARMS, "x"), [StaticPolicy("x", ARMS, "bm25")])
+    write_router(
+        tmp_path / "r", RouterRecord(ARMS, Defaults("x")), [StaticPolicy("x", ARMS, "bm25")]
+    )
     router = Router.load(tmp_path / "r")
     router._policies["x"] = Looking("x", ARMS, "bm25")
     with pytest.raises(RouterError, match="looks at what bm25 find"):

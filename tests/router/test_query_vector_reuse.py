@@ -15,7 +15,7 @@ from arms.encoders.query_encoding import text_encoding
 from arms.encoders.resolve import resolve
 from arms.encoders.text_encoder import TextEncoder
 from router import Router
-from router.artifact import RouterRecord, write_router
+from router.artifact import Defaults, RouterRecord, write_router
 from router.frozen_queries import FrozenQueries
 from router.policies.encoder import EncoderPolicy, LinearHead
 from router.policies.over_vectors import VectorPolicy
@@ -69,7 +69,7 @@ def run(tmp_path_factory):
     for arm in ARMS:
         spec = ArmSpec(arm, options=OPTIONS.get(arm, {}))
         build_arm(spec, contract_corpus(), root / "index" / "contract")
-    record = RouterRecord(ARMS, "router", arm_options=OPTIONS)
+    record = RouterRecord(ARMS, Defaults("router"), arm_options=OPTIONS)
     policies = [EncoderPolicy("router", ARMS, heads()), StaticPolicy("fixed", ARMS, "text_dense")]
     write_router(root / "router", record, policies)
     return root
@@ -145,7 +145,7 @@ def test_a_query_that_the_router_cuts_is_encoded_again(router, embedded):
 
 @pytest.mark.parametrize("difference", ["another encoder", "bfloat16", "a prompt"])
 def test_another_encoding_is_not_shared(run, embedded, difference, tiny_bert, tmp_path):
-    record = RouterRecord(ARMS, "router", arm_options=OPTIONS)
+    record = RouterRecord(ARMS, Defaults("router"), arm_options=OPTIONS)
     if difference == "another encoder":
         policy = EncoderPolicy("router", ARMS, heads(tiny_dim(tiny_bert)), str(tiny_bert))
     elif difference == "bfloat16":

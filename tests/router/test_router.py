@@ -11,7 +11,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 import arms.catalogue
 from arms.errors import QueryError, RouterError
 from router import Choice, Router
-from router.artifact import RouterRecord, policy_folder, write_router
+from router.artifact import Defaults, RouterRecord, policy_folder, write_router
 from router.policies.encoder import EncoderPolicy, LinearHead
 from router.policies.static import StaticPolicy
 from router.policies.tfidf import TfidfHead, TfidfPolicy
@@ -70,7 +70,7 @@ def folder(tiny_bert, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run") / "router"
     record = RouterRecord(
         arms=ARMS,
-        default_policy="router",
+        defaults=Defaults("router"),
         lams=LAMS,
         expected=EXPECTED,
         datasets={"scifact": ARMS, "npl": ("bm25", "text_dense")},
@@ -195,7 +195,7 @@ def test_arms_that_cant_be_allowed(router, arms, message):
 def test_ties_go_to_the_earlier_arm(tmp_path, tiny_bert):
     flat = {0.1: LinearHead(np.zeros((4, DIM), np.float32), np.zeros(4, np.float32))}
     policy = EncoderPolicy("router", ARMS, flat, str(tiny_bert))
-    write_router(tmp_path / "router", RouterRecord(ARMS, "router"), [policy])
+    write_router(tmp_path / "router", RouterRecord(ARMS, Defaults("router")), [policy])
     router = Router.load(tmp_path / "router")
     assert router.select("who").arm == "bm25"
     assert router.select("who", arms=["text_rerank", "text_dense"]).arm == "text_dense"
@@ -248,7 +248,7 @@ def test_the_kind_of_policy_is_told(router):
 
 def test_nothing_to_expect_is_none(tmp_path):
     policy = StaticPolicy("static:bm25", ["bm25"], "bm25")
-    write_router(tmp_path / "router", RouterRecord(("bm25",), policy.name), [policy])
+    write_router(tmp_path / "router", RouterRecord(("bm25",), Defaults(policy.name)), [policy])
     assert Router.load(tmp_path / "router").select("who").expected is None
 
 
@@ -266,7 +266,7 @@ def test_another_default_policy(folder):
 def test_a_policy_of_other_arms_is_refused(tmp_path):
     folder = tmp_path / "router"
     policy = StaticPolicy("static:bm25", ARMS, "bm25")
-    write_router(folder, RouterRecord(ARMS, policy.name), [policy])
+    write_router(folder, RouterRecord(ARMS, Defaults(policy.name)), [policy])
     other = StaticPolicy("static:bm25", ("bm25", "text_dense"), "bm25")
     other.save(policy_folder(folder, policy.name))
     with pytest.raises(RouterError, match="its files are of another router"):
@@ -422,7 +422,7 @@ def test_search_without_an_index(folder, tmp_path):
 
 def test_the_recorded_index_is_found_beside_the_router(tmp_path, index):
     policy = StaticPolicy("static:bm25", ("bm25",), "bm25")
-    record = RouterRecord(("bm25",), policy.name, index="../index")
+    record = RouterRecord(("bm25",), Defaults(policy.name), index="../index")
     write_router(tmp_path / "router", record, [policy])
     assert Router.load(tmp_path / "router").search("who", dataset="npl", k=1).ranking.doc_ids == (
         "npl-bm25-0",

@@ -8,7 +8,7 @@ from arms.corpora.corpus import MemoryCorpus
 from arms.errors import ArmIndexError
 from arms.records import Document
 from router import Router
-from router.artifact import RouterRecord, write_router
+from router.artifact import Defaults, RouterRecord, write_router
 from router.policies.static import StaticPolicy
 
 CORPUS = MemoryCorpus(
@@ -29,9 +29,24 @@ def routed(tmp_path, specs):
     names = tuple(spec.identity for spec in specs)
     policy = StaticPolicy("first", names, names[0])
     options = {spec.identity: dict(spec.options) for spec in specs}
-    record = RouterRecord(names, policy.name, arm_options=options)
+    record = RouterRecord(names, Defaults(policy.name), arm_options=options)
     write_router(tmp_path / "router", record, [policy])
     return Router.load(tmp_path / "router")
+
+
+def test_search_may_ask_another_policy_than_select(tmp_path):
+    specs = [ArmSpec("bm25"), ArmSpec("bm25", "paragraph")]
+    routed(tmp_path, specs)
+    names = tuple(spec.identity for spec in specs)
+    policies = [StaticPolicy(arm, names, arm) for arm in names]
+    write_router(tmp_path / "router", RouterRecord(names, Defaults(*names)), policies)
+    router = Router.load(tmp_path / "router")
+    assert router.select("Elbe").arm == "bm25"
+    assert router.search("Elbe").choice.arm == "bm25@paragraph"
+    assert router.search("Elbe", policy="bm25").choice.arm == "bm25"
+    named = Router.load(tmp_path / "router", policy="bm25")
+    assert named.search("Elbe").choice.policy == named.select("Elbe").policy == "bm25"
+    assert "select asks bm25, search asks bm25@paragraph" in repr(router)
 
 
 def check_same_as_with_the_corpus(router, specs, index_root):

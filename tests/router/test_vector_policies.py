@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from arms.errors import RouterError
-from router.artifact import RouterRecord, add_policy, policy_folder, read_router, write_router
+from router.artifact import (
+    Defaults,
+    RouterRecord,
+    add_policy,
+    policy_folder,
+    read_router,
+    write_router,
+)
 from router.frozen_queries import FrozenQueries
 from router.policies import load_policy
 from router.policies.arabzadeh import ArabzadehPolicy, escalation_threshold
@@ -91,7 +98,7 @@ def every_policy(encoder):
 @pytest.mark.parametrize("lam", [0.0, 0.5])
 def test_a_saved_policy_decides_as_the_fitted_one(encoder, tmp_path, lam):
     fitted = every_policy(encoder)
-    record = RouterRecord(arms=ARMS, default_policy="router", tau=0.1, lams=(0.0, 0.5))
+    record = RouterRecord(arms=ARMS, defaults=Defaults("router"), tau=0.1, lams=(0.0, 0.5))
     write_router(tmp_path / "router", record, fitted)
     competes = np.ones((len(QUERIES), len(ARMS)), dtype=bool)
     competes[1, 0] = competes[2, 1:] = False
@@ -344,7 +351,7 @@ def test_an_ensemble_refuses_members_that_do_not_fit(encoder):
 
 def test_a_policy_joins_a_finished_router(encoder, tmp_path):
     policies = every_policy(encoder)
-    record = RouterRecord(arms=ARMS, default_policy="router", tau=0.1, lams=(0.0, 0.5))
+    record = RouterRecord(arms=ARMS, defaults=Defaults("router"), tau=0.1, lams=(0.0, 0.5))
     write_router(tmp_path / "router", record, policies[:2])
     add_policy(tmp_path / "router", policies[4])
     assert read_router(tmp_path / "router").policies == ("knn", "router", "bandit")

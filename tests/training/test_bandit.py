@@ -4,7 +4,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from arms.errors import LabelsError, RouterError
-from router.artifact import RouterRecord, write_router
+from router.artifact import Defaults, RouterRecord, write_router
 from router.policies.encoder import EncoderPolicy, LinearHead
 from router.policies.static import StaticPolicy
 from router.query_encoder import QueryEncoder
@@ -159,7 +159,9 @@ def test_logs_that_cannot_be_used(tmp_path, name, text, told):
 
 @pytest.mark.parametrize("name", ["", " ", "../evil", "a/b", ".hidden"])
 def test_names_that_are_no_plain_ones_are_refused_before_anything_is_read(tmp_path, name):
-    write_router(tmp_path / "r", RouterRecord(("a",), "x"), [StaticPolicy("x", ("a",), "a")])
+    write_router(
+        tmp_path / "r", RouterRecord(("a",), Defaults("x")), [StaticPolicy("x", ("a",), "a")]
+    )
     with pytest.raises(RouterError, match="a policy's name begins with"):
         learn_from_log(tmp_path / "r", tmp_path / "absent.csv", name)
 
@@ -170,7 +172,7 @@ def test_a_log_is_embedded_with_the_routers_own_encoder_settings(tiny_bert, tmp_
     policy = EncoderPolicy("x", arms, heads, max_tokens=7, dtype="bfloat16", query_encoder=encoder)
     resolved = encoder.resolved
     record = RouterRecord(
-        arms, "x", encoder_id=resolved.encoder_id, encoder_revision=resolved.revision
+        arms, Defaults("x"), encoder_id=resolved.encoder_id, encoder_revision=resolved.revision
     )
     write_router(tmp_path / "r", record, [policy])
     text = "the report of the year about the page of the report of the year " * 3

@@ -138,10 +138,10 @@ def trained(tmp_path_factory, tiny_bert):
 def test_training_calibrates_the_default_policy_on_validation(trained):
     _, folder = trained
     record = read_router(folder)
-    found = record.calibration[record.default_policy]
+    found = record.calibration[record.defaults.select]
     assert (found.split, found.queries) == ("val", 20)
     assert found.labels_hash == record.labels_hash
-    overhead_ms = record.overhead_ms[record.default_policy]
+    overhead_ms = record.overhead_ms[record.defaults.select]
     assert found.points[0].latency_ms.value > overhead_ms  # both at λ = 0
     slowest = found.points[0].latency_ms.value
     choice = Router.load(folder).select("which", max_latency_ms=slowest + 1)
@@ -157,7 +157,7 @@ def test_another_policy_is_calibrated_from_the_console(trained, capsys):
     assert "alpha 10, beta 10" in printed
     record = read_router(folder)
     assert record.calibration["tfidf"].split == "test"
-    assert set(record.calibration) == {"tfidf", record.default_policy}
+    assert set(record.calibration) == {"tfidf", record.defaults.select}
     with pytest.raises(SystemExit, match="0"):
         l2r.main(["select", str(folder), "which", "--max-quality-loss", "1"])
     assert "promised       mean latency" in capsys.readouterr().out

@@ -76,11 +76,11 @@ def policies(**learns):
 def test_the_default_is_decided_beside_policies_that_learn_about_documents():
     settings = TrainingSettings()
     learned = policies(router=False, merging=True, knn=False, probing=True, tuned_fusion=False)
-    assert set(decided_again(learned, "router_quality", settings)) == {
+    assert set(decided_again(learned, ["router_quality"], settings)) == {
         "router_quality", "probing", "merging", "tuned_fusion",
     }  # fmt: skip
-    assert decided_again(policies(router=False, knn=False), "router_quality", settings) == ()
-    assert decided_again(policies(router=True, knn=False), "merging", settings) == ("merging",)
+    assert decided_again(policies(router=False, knn=False), ["router_quality"], settings) == ()
+    assert decided_again(policies(router=True, knn=False), ["merging"], settings) == ("merging",)
 
 
 def test_a_looser_split_than_documents_is_warned_of(grouped):

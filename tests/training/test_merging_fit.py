@@ -19,7 +19,7 @@ from tests.training.test_relevance_fit import make_shop, rows_of
 from training.arm_sets import nested_sets
 from training.calibrating import HeldOut, realised_by, steps_of
 from training.deciding import measured_overheads
-from training.default_policy import validation_reward
+from training.default_policy import validated
 from training.learners.list_fusion import FusionLearner
 from training.learners.merging import WEIGHTS, MergingLearner
 from training.own_rankings import own_quality, primary
@@ -322,7 +322,7 @@ def test_nothing_is_reused_where_the_query_is_not_embedded(shop):
     free = {cost: np.zeros(len(saving.action)) for cost in costs}
     lam_1 = replace(saving, settings=saving.settings.model_copy(update={"lams": (1.0,)}))
     total_ms = saving.action.latency_ms[rows].sum(axis=1)
-    reward = validation_reward(lam_1, policy, rows, free)
+    reward = validated(lam_1, policy, rows, free).rewards.mean()
     assert reward == pytest.approx(1.0 - (alone / total_ms).mean())
 
 

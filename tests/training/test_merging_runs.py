@@ -10,7 +10,7 @@ from arms.errors import LabelsError
 from arms.records import Ranking
 from oracle.labels import read_labels
 from router import Router
-from router.artifact import read_router
+from router.artifact import Defaults, read_router
 from router.decisions import read_decisions
 from router.policies import load_policy
 from router.policy import Known
@@ -78,6 +78,17 @@ def test_exactly_merged_plans_have_an_answer_of_their_own(trained):
         np.testing.assert_array_equal(ceiling.notna(), merges)
         assert (ceiling[merges] >= decisions[answer][merges] - 1e-12).all()
         assert (ceiling[merges] > decisions[answer][merges]).any()
+
+
+def test_what_merges_may_search_by_default_and_never_selects(trained):
+    labels, folder, record = trained
+    assert record.defaults == Defaults("router", "merging")
+    assert set(record.calibration) == {"router", "merging"}
+    assert record.quality_measure == "nDCG@5"
+    action = routing_table(read_labels(labels), record.arms)
+    total_ms = action.total_latency_ms()[action.comparable].mean()
+    assert record.latency_total_ms == pytest.approx(total_ms)
+    assert Router.load(folder).select("what", lam=0.0).policy == "router"
 
 
 def test_answers_are_as_good_as_ir_measures_says_of_what_is_served(trained):
@@ -246,6 +257,7 @@ def test_it_may_be_the_default_policy(tmp_path, tiny_bert):
     )
     record = train_routers(labels, None, tmp_path / "router", settings)
     assert record.policies == ("router", "router_per_lam", "best_static")
+    assert record.defaults == Defaults("router", "router")  # the one named answers both ways
     assert not record.calibration["router"].any_lam
     told = decisions_of(tmp_path / "router", policy="router", lam=0.0)
     assert told["plan"].str.contains("&").all() and told["answer:nDCG@5"].notna().all()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from arms.errors import SettingsError
+from arms.errors import LabelsError, SettingsError
 from tests.training.synthetic import write_labels
 from training.lightning_run import check_trainer
 from training.settings import TrainerSettings, TrainingSettings
@@ -57,3 +57,18 @@ def test_nothing_is_written_when_training_is_refused(tmp_path, settings, told):
     with pytest.raises(SettingsError, match=told):
         train_routers(labels, None, tmp_path / "router", settings)
     assert {path.name for path in tmp_path.iterdir()} <= {"labels", ".router.lock"}
+
+
+def test_so_few_queries_are_refused_with_how_many_are_needed(tmp_path):
+    labels = write_labels(tmp_path / "labels", count=9)
+    with pytest.raises(LabelsError, match=r"at least 10 training queries .* got \d of 9 labelled"):
+        train_routers(labels, None, tmp_path / "router", TrainingSettings())
+    assert {path.name for path in tmp_path.iterdir()} <= {"labels", ".router.lock"}
+
+
+@pytest.mark.slow
+def test_as_few_as_are_allowed_make_a_router(tmp_path):
+    labels = write_labels(tmp_path / "labels", count=14)
+    settings = TrainingSettings(lams=(0.0, 0.5), cross_validation_folds=2)
+    record = train_routers(labels, None, tmp_path / "router", settings)
+    assert "router" in record.policies

@@ -19,7 +19,7 @@ from tests.training.synthetic import write_labels
 from tests.training.tables import make_table
 from training.calibrate_router import open_held_out
 from training.deciding import reusable_ms
-from training.default_policy import validation_reward
+from training.default_policy import validated
 from training.fitting import Workshop
 from training.plan_outcomes import plan_outcomes
 from training.reused_encoding import reusable_encode_ms, saved_ms, shared_parts
@@ -231,8 +231,8 @@ def test_the_default_is_chosen_by_the_same_sum(trained, encoder):
     policy = EncoderPolicy("p", action.arms, {0.0: head, 0.3: head}, query_encoder=encoder)
     assert reusable_ms(shop, policy, rows).shape == (len(rows), 4)
     overhead = {0: np.full(len(action), 0.5)}
-    once = validation_reward(shop, policy, rows, overhead)
-    twice = validation_reward(replace(shop, reusable_ms=None), policy, rows, overhead)
+    once = validated(shop, policy, rows, overhead).rewards.mean()
+    twice = validated(replace(shop, reusable_ms=None), policy, rows, overhead).rewards.mean()
     total_ms = action.latency_ms[rows].sum(axis=1)
     assert once - twice == pytest.approx(np.mean([0.0, np.mean(0.3 * 6.0 / total_ms)]))
     cut_elsewhere = EncoderPolicy("q", action.arms, {0.0: head}, encoder.resolved, max_tokens=9)

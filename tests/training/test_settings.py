@@ -41,24 +41,6 @@ def test_accumulation_must_divide_the_batch():
         LoraSettings(accumulate=3)
 
 
-def test_former_switches_name_the_list_that_does_the_same():
-    with pytest.raises(ValidationError) as told:
-        TrainingSettings.model_validate(
-            {"knn": {"enabled": False, "k": [5]}, "baselines": {"tfidf": True}}
-        )
-    message = str(told.value)
-    assert "baselines.tfidf, knn.enabled: no longer a setting" in message
-    fusing = ("reciprocal_ranks", "tuned_fusion", "tuned_fusion_prior", "strongest_simple")
-    never_switched = ("merging", "merging_no_history", *fusing)
-    kept = [one.name for one in LEARNERS if one.name not in ("knn", *never_switched)]
-    listed = message.partition("policies: [")[2].partition("]")[0].split(", ")
-    assert sorted(listed) == sorted(kept)
-    settings = TrainingSettings(policies=tuple(listed))
-    assert [one.name for one in learners_of(settings)] == kept
-    with pytest.raises(ValidationError, match=r"policies: \[tfidf\]"):
-        TrainingSettings.model_validate({"knn": {"enabled": False}, "policies": ["knn", "tfidf"]})
-
-
 def test_the_lora_routers_take_the_place_of_the_conditioned_one():
     names = [one.name for one in learners_of(TrainingSettings(encoder_mode="lora"))]
     assert names == [one.name for one in LEARNERS if one.name != "router_conditioned"]

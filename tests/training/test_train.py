@@ -48,6 +48,7 @@ def trained(tmp_path_factory):
         lams=LAMS,
         overhead_queries=5,
         policies=("router_conditioned", "tfidf"),
+        router="router_conditioned",  # how long deciding takes here doesn't matter then
         gate={"enabled": False},  # on a busy machine deciding may cost more than it gains
     )
     record = train_routers(labels, None, root / "router", settings)
@@ -209,7 +210,8 @@ def test_the_same_command_gives_the_same_weights(tiny_bert, tmp_path):
     lora = LoraSettings(rank=2, epochs=1)
     runs = []
     for name in ("one", "two"):
-        settings = small(tiny_bert, lora_lams=(0.5,), lora=lora, policies=("tfidf",))
+        fitted = {"lora_lams": (0.5,), "lora": lora, "policies": ("tfidf",)}
+        settings = small(tiny_bert, router="router_per_lam", **fitted)
         train_routers(labels, None, tmp_path / name, settings)
         runs.append(weights_of(tmp_path / name))
     assert runs[0] == runs[1]
@@ -288,10 +290,13 @@ def test_no_validation_and_no_test_queries(tiny_bert, tmp_path):
     ("settings", "queries", "said"),
     [
         ({}, 50, None),
-        ({}, 49, "only 49 validation queries chose and calibrated the default policy: another"),
-        ({"router": "tfidf"}, 7, "only 7 validation queries calibrated the default policy: the l"),
-        ({"policies": ("router_conditioned",)}, 7, "only 7 validation queries calibrated the def"),
-        ({}, 0, "no validation queries: nothing chose or calibrated the default policy; label"),
+        ({}, 49, "only 49 validation queries chose and calibrated the default policies: othe"),
+        (
+            {"router": "tfidf"},
+            7,
+            "only 7 validation queries calibrated the default policies: the l",
+        ),
+        ({}, 0, "no validation queries: nothing chose or calibrated the default policies; label"),
     ],
 )
 def test_few_validation_queries_are_a_warning(settings, queries, said):
@@ -363,7 +368,7 @@ def test_progress_counts_every_fit(tiny_bert, tmp_path):
 
 def test_router_json_is_finite_json(trained):
     content = json.loads((trained[1] / "router.json").read_text(encoding="utf-8"))
-    assert content["default_policy"] == "router"
+    assert content["defaults"] == {"select": "router", "search": "router"}
 
 
 def test_the_default_policy_is_the_one_named(tiny_bert, tmp_path):

@@ -52,7 +52,6 @@ class ArabzadehLearner:
     """See :mod:`training.learners.learner` and :mod:`router.policies.arabzadeh`."""
 
     name = "arabzadeh"
-    may_be_default = False
 
     def steps(self, settings: TrainingSettings) -> int:
         """One."""

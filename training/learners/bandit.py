@@ -16,7 +16,6 @@ class BanditLearner:
     """
 
     name = "bandit"
-    may_be_default = False
 
     def steps(self, settings: TrainingSettings) -> int:
         """One."""

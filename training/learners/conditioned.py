@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.policies.encoder import EncoderPolicy
-from training.fitting import Rows, Workshop, latency_model
+from training.fitting import Rows, Workshop
 from training.settings import TrainingSettings
 
 
@@ -11,7 +11,6 @@ class ConditionedLearner:
     """See :mod:`training.learners.learner` and :mod:`training.conditioned`."""
 
     name = "router_conditioned"
-    may_be_default = True
 
     def steps(self, settings: TrainingSettings) -> int:
         """One: all λ are fitted together."""
@@ -26,7 +25,6 @@ class ConditionedLearner:
             sides[0],
             sides[1] if len(validation) else None,
             shop.settings,
-            latency_model(shop, train),
         )
         shop.task.advance()
         return EncoderPolicy(

@@ -14,8 +14,6 @@ from training.settings import TrainingSettings
 class EnsembleLearner:
     """See :mod:`training.learners.learner` and :mod:`router.policies.ensemble`."""
 
-    may_be_default = False
-
     def __init__(self, rule: Rule) -> None:
         self.rule: Rule = rule
         self.name = f"ensemble_{rule}"

@@ -15,7 +15,6 @@ class KnnLearner:
     """See :mod:`training.learners.learner` and :mod:`router.policies.knn`."""
 
     name = "knn"
-    may_be_default = False
 
     def steps(self, settings: TrainingSettings) -> int:
         """One."""

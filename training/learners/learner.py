@@ -16,10 +16,6 @@ class Learner(Protocol):
     def name(self) -> str:
         """The policy's name in artifacts and reports."""
 
-    @property
-    def may_be_default(self) -> bool:
-        """Whether it can be the router that is used by default: any λ, the query alone."""
-
     def steps(self, settings: TrainingSettings) -> int:
         """How often one fit moves ``shop.task`` on."""
 

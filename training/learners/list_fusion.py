@@ -41,8 +41,6 @@ _PARTS: tuple[Simple, ...] = ("reciprocal_ranks", TUNED_FUSION)
 class FusionLearner:
     """See :mod:`training.learners.learner` and :mod:`router.policies.list_fusion`."""
 
-    may_be_default = False
-
     def __init__(self, name: Simple) -> None:
         self.name = name
 
@@ -110,7 +108,6 @@ class StrongestSimpleLearner:
     """Puts the fused sets of the simple policies, and every arm alone, into one policy."""
 
     name = STRONGEST_SIMPLE
-    may_be_default = False
 
     def steps(self, settings: TrainingSettings) -> int:
         """One."""

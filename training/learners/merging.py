@@ -42,8 +42,6 @@ WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 class MergingLearner:
     """See :mod:`training.learners.learner` and :mod:`router.policies.merging`."""
 
-    may_be_default = False
-
     def __init__(self, with_history: bool = True) -> None:
         self.with_history = with_history
         self.name = WITH_HISTORY if with_history else WITHOUT_HISTORY

@@ -25,7 +25,6 @@ class MultiLabelLearner:
     """See :mod:`training.learners.learner` and :mod:`router.policies.multi_label`."""
 
     name = "multi_label"
-    may_be_default = False
 
     def steps(self, settings: TrainingSettings) -> int:
         """One for each λ."""

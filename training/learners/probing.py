@@ -30,7 +30,6 @@ class ProbingLearner:
     """See :mod:`training.learners.learner` and :mod:`router.policies.quality`."""
 
     name = "probing"
-    may_be_default = False
 
     def steps(self, settings: TrainingSettings) -> int:
         """One."""
@@ -61,7 +60,6 @@ class CascadeLearner:
     """See :mod:`training.learners.learner` and :mod:`router.policies.quality`."""
 
     name = "cascade"
-    may_be_default = False
 
     def steps(self, settings: TrainingSettings) -> int:
         """One."""

@@ -12,7 +12,6 @@ class QualityLearner:
     """See :mod:`training.learners.learner` and :mod:`router.policies.quality`."""
 
     name = "router_quality"
-    may_be_default = True
 
     def steps(self, settings: TrainingSettings) -> int:
         """One."""

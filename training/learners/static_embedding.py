@@ -13,7 +13,7 @@ from router.policies.static_embedding import LamHeads, StaticEmbeddingPolicy
 from router.policy import Known, masked
 from router.text_views import NgramSpec, TokenIds
 from training.data import supervision
-from training.fitting import Rows, Workshop, latency_model
+from training.fitting import Rows, Workshop
 from training.frozen import mean_reward_logits
 from training.policy_settings import StaticEmbeddingSettings
 from training.selection import simplest_within_error
@@ -29,7 +29,6 @@ class StaticEmbeddingLearner:
     """See :mod:`training.learners.learner` and :mod:`training.static_fit`."""
 
     name = "static_embedding"
-    may_be_default = True
 
     def steps(self, settings: TrainingSettings) -> int:
         """One for each strength of the pull to the start."""
@@ -46,11 +45,8 @@ class StaticEmbeddingLearner:
         settings = shop.settings
         options = settings.static_embedding
         lams = tuple(sorted({*settings.lams, 0.0, 0.5, 1.0}))
-        model = latency_model(shop, train)
         table = shop.action.rows(train)
-        tables = {
-            lam: supervision(table, lam, settings.tau, settings.targets, model) for lam in lams
-        }
+        tables = {lam: supervision(table, lam, settings.tau) for lam in lams}
         teacher = self._teacher(shop, train, lams) if options.teacher_share > 0 else None
         targets = LamTargets.of(tables, teacher, options.teacher_share)
         bias = {lam: mean_reward_logits(one, settings.tau) for lam, one in tables.items()}

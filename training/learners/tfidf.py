@@ -12,7 +12,6 @@ class TfidfLearner:
     """See :mod:`training.learners.learner`."""
 
     name = "tfidf"
-    may_be_default = False
 
     def steps(self, settings: TrainingSettings) -> int:
         """One for each λ."""

@@ -12,7 +12,7 @@ from arms.errors import LabelsError
 from arms.reward import BoolArray, FloatArray
 from oracle.settings import SplitSettings
 from oracle.split import split_grouped, text_group
-from training.table import RoutingTable
+from training.table import FEWEST_QUERIES, RoutingTable
 
 TextArray = NDArray[np.object_]
 SPLITS = ("train", "val", "test")
@@ -169,7 +169,7 @@ def _cut(
 
 
 def _untrained(table: RouteTable, lacking: Sequence[str]) -> tuple[str, ...]:
-    """Routes that no training query needs; ``LabelsError`` where fewer than two are needed."""
+    """Routes that no training query needs; ``LabelsError`` where there is too little to learn."""
     train = table.splits == "train"
     trained = table.needed[train].any(axis=0)
     if trained.sum() < 2:
@@ -179,5 +179,12 @@ def _untrained(table: RouteTable, lacking: Sequence[str]) -> tuple[str, ...]:
             "a router needs training queries of at least two routes, got "
             f"{', '.join(known) or 'none'} (training queries: {int(train.sum())}{cut}); label more "
             "queries"
+        )
+    texts = len(set(table.texts[train].tolist()))
+    if texts < FEWEST_QUERIES or not (table.splits == "test").any():
+        raise LabelsError(
+            f"a router of routes needs at least {FEWEST_QUERIES} training queries of different "
+            f"texts, and test queries; got {texts} different texts in {int(train.sum())} training "
+            f"queries, and {int((table.splits == 'test').sum())} test queries; label more queries"
         )
     return tuple(route for route, there in zip(table.routes, trained, strict=True) if not there)

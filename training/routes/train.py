@@ -13,6 +13,7 @@ from arms.errors import LabelsError, RouterError
 from arms.progress import Progress, SilentProgress
 from arms.sole_writer import writes
 from router.artifact import (
+    Defaults,
     RouterRecord,
     policy_folder,
     read_router,
@@ -102,7 +103,7 @@ def train_routes(
     overhead = _overheads(fitted, test, settings.overhead_queries, bars)
     record = RouterRecord(
         arms=table.routes,
-        default_policy=default,
+        defaults=Defaults(default),
         tau=training.tau,
         lams=(LAM,),
         encoder_id=encoder.resolved.encoder_id,

@@ -98,7 +98,9 @@ class Audited:
             }
         )
         write_decisions(table, folder / "decisions.parquet")
-        (folder / "router.json").write_text(json.dumps({"default_policy": "router"}))
+        (folder / "router.json").write_text(
+            json.dumps({"defaults": {"select": "router", "search": "router"}})
+        )
         return folder
 
 

@@ -198,3 +198,11 @@ def test_what_is_odd_about_labels_is_counted(tmp_path):
     prepared = prepare(read_routes(path), seed=0)
     assert prepared.never_trained == ("c",)
     assert prepared.contradicting == 2
+
+
+@pytest.mark.parametrize("texts", [["same"] * 40, [f"text {n}" for n in range(9)]])
+def test_so_few_different_texts_are_refused(tmp_path, texts):
+    rows = [f"{text},{'ab'[place % 2]}" for place, text in enumerate(texts)]
+    (tmp_path / "r.csv").write_text("\n".join(["query,routes", *rows]))
+    with pytest.raises(LabelsError, match="at least 10 training queries of different texts"):
+        prepare(read_routes(tmp_path / "r.csv"), seed=1)
