@@ -46,3 +46,10 @@ def test_the_commands_run_on_a_users_corpus(tmp_path):
         done = run(command, tmp_path)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     assert (tmp_path / "runs/report/index.html").is_file()
+
+
+def test_what_python_blocks_import_is_there():
+    for block in blocks("python"):
+        compile(block, "README.md", "exec")
+        imports = [line for line in block.splitlines() if line.startswith(("import ", "from "))]
+        exec("\n".join(imports), {})
