@@ -23,7 +23,7 @@ from analysis.paired_test import holm, paired_test
 from analysis.roles import in_report_order
 from arms.errors import LabelsError
 from oracle.labels import Labels
-from oracle.withhold import OPAQUE_GROUPS
+from oracle.redact import OPAQUE_GROUPS
 
 Verdict = Literal["the same", "within noise", "better", "worse"]
 _EXAMPLES = 5

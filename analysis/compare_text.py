@@ -73,7 +73,7 @@ def write_comparison(compared: Compared) -> str:
         "test of the reward, Holm-corrected over all that differ, says that it's more than "
         "noise."
         + (f" {hidden} policies at a λ that aren't shown changed no more." if hidden else ""),
-        *(_only(compared, one) for one in compared.only),
+        *(_forced_choice(compared, one) for one in compared.only),
         *(escape(note) for note in compared.notes),
     ]
     return "\n\n".join(parts) + "\n"
@@ -110,7 +110,7 @@ def _written(estimate: Estimate) -> str:
     return f"{value} [{low}, {high}]"
 
 
-def _only(compared: Compared, one: Only) -> str:
+def _forced_choice(compared: Compared, one: Only) -> str:
     told = [
         f"only in {side}: {_some(names)}"
         for side, names in (("A", one.in_a), ("B", one.in_b))

@@ -24,7 +24,7 @@ from router.decisions import ANSWER, DOCUMENT_FOLDS, FOLDS
 from router.policy import Plan
 from router.realised import answering_columns, arms_run
 
-__all__ = ["DOCUMENT_FOLDS", "FOLDS", "TEST", "Decided", "DecidedGroup", "join_decisions"]
+__all__ = ["DOCUMENT_FOLDS", "FOLDS", "TEST", "DecidedGroup", "JoinedDecisions", "join_decisions"]
 
 _ROUNDING = 1e-9
 """How far above 1 a measure may lie by the order in which its gains were added."""
@@ -55,7 +55,7 @@ class DecidedGroup:
 
 
 @dataclass(frozen=True, eq=False)
-class Decided:
+class JoinedDecisions:
     """Every decision that is evaluated, grouped."""
 
     plans: tuple[Plan, ...]
@@ -91,7 +91,9 @@ class Decided:
         return scored
 
 
-def join_decisions(decisions: pa.Table | Iterable[pa.RecordBatch], labels: Labels) -> Decided:
+def join_decisions(
+    decisions: pa.Table | Iterable[pa.RecordBatch], labels: Labels
+) -> JoinedDecisions:
     """Group the decisions on test queries and on folds, as rows of ``labels``.
 
     Static arms and oracles follow from the labels, so decisions that repeat them are skipped. A
@@ -225,7 +227,9 @@ def _with_answers(
     return replace(group, answer_quality=counted if untold.any() else answers)
 
 
-def _without_fusion(plans: tuple[Plan, ...], groups: list[DecidedGroup], primary: str) -> Decided:
+def _without_fusion(
+    plans: tuple[Plan, ...], groups: list[DecidedGroup], primary: str
+) -> JoinedDecisions:
     fuses = np.array([plan.combine == "fuse" for plan in plans], dtype=bool)
 
     def untold(group: DecidedGroup) -> BoolArray:
@@ -239,7 +243,9 @@ def _without_fusion(plans: tuple[Plan, ...], groups: list[DecidedGroup], primary
         "Run the fusion as an arm of its own to compare it."
         for policy in fused
     )
-    return Decided(plans, tuple(group for group in groups if group.policy not in fused), notes)
+    return JoinedDecisions(
+        plans, tuple(group for group in groups if group.policy not in fused), notes
+    )
 
 
 def _picks(group: DecidedGroup, plans: tuple[Plan, ...], evaluation: Evaluation) -> Picks:

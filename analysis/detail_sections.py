@@ -29,7 +29,7 @@ from analysis.figures import (
     SHARES,
     dataset_share_name,
 )
-from analysis.losses import FoundDocuments
+from analysis.lost_queries import FoundDocuments
 from analysis.merging import merging_policies
 from analysis.query_groups import DATASET, DENSITY, LENGTH, PAGE_KIND
 from analysis.results import Results

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from analysis.columns import LAM
 from analysis.details import GroupMean
-from analysis.losses import FoundDocuments, LostQuery
+from analysis.lost_queries import FoundDocuments, LostQuery
 from analysis.results import Results
 from analysis.reward_map import RewardMap
 from analysis.roles import title_of

@@ -11,7 +11,7 @@ from analysis.agreement import Agreement, arm_agreement
 from analysis.bootstrap import Estimate, Resamples
 from analysis.calibration import Calibration, Expected, calibration
 from analysis.evaluation import FloatArray
-from analysis.losses import LostQuery, lost_queries
+from analysis.lost_queries import LostQuery, lost_queries
 from analysis.outcomes import Outcome, Scores
 from analysis.query_facts import QueryFacts
 from analysis.query_groups import (
@@ -30,7 +30,7 @@ from router.policy_names import BEST_STATIC
 
 
 @dataclass(frozen=True, eq=False)
-class BesideLabels:
+class ReportInputs:
     """What a report reads beside the labels' and decisions' numbers; all of it may be absent."""
 
     facts: QueryFacts = field(default_factory=QueryFacts)
@@ -81,7 +81,7 @@ def details(
     scores: Scores,
     router: str,
     shown_lams: Sequence[float],
-    beside: BesideLabels,
+    beside: ReportInputs,
     resamples: Resamples,
     confidence: float,
 ) -> Details:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from analysis.bootstrap import Estimate, FloatArray, Resamples, estimate_means
-from analysis.decided import FOLDS, Decided, join_decisions
+from analysis.decided import FOLDS, JoinedDecisions, join_decisions
 from analysis.decision_codes import read_decision_batches
 from analysis.evaluation import Evaluation, evaluate_queries
 from analysis.oracle_policy import oracle_outcomes
@@ -147,7 +147,7 @@ def _is_told(policy: str) -> bool:
 
 
 def _by_policy(
-    decided: Decided, evaluation: Evaluation, lams: Sequence[float]
+    decided: JoinedDecisions, evaluation: Evaluation, lams: Sequence[float]
 ) -> dict[tuple[str, float], Outcome]:
     return {(one.policy, one.lam): one for one in decided.outcomes(evaluation, lams)}
 

@@ -12,12 +12,12 @@ from analysis.best_static import hindsight_outcomes, trained_outcomes
 from analysis.bootstrap import Resamples
 from analysis.claims import Claim, claims
 from analysis.comparison import Comparison, compare_policies
-from analysis.dead_arms import without_dead_arms
-from analysis.decided import DOCUMENT_FOLDS, FOLDS, TEST, Decided, join_decisions
+from analysis.decided import DOCUMENT_FOLDS, FOLDS, TEST, JoinedDecisions, join_decisions
 from analysis.decision_codes import VALIDATION
 from analysis.deployment import Deployment, deployments
-from analysis.details import BesideLabels, Details, details
+from analysis.details import Details, ReportInputs, details
 from analysis.evaluation import Evaluation, Failures, FloatArray, IntArray, evaluate_queries
+from analysis.failed_arms import without_dead_arms
 from analysis.frontier_areas import FrontierAreas, frontier_areas
 from analysis.headroom import Headroom, headrooms
 from analysis.mean_table import MeanTable
@@ -90,7 +90,7 @@ def compute_results(
     settings: ReportSettings,
     samples_ms: FloatArray | None = None,
     notes: tuple[str, ...] = (),
-    beside: Callable[[str], BesideLabels] | None = None,
+    beside: Callable[[str], ReportInputs] | None = None,
 ) -> Results:
     """Join, score and compare; ``notes`` of the caller stand before those found here.
 
@@ -127,7 +127,7 @@ def compute_results(
     if validation is not None and not len(validation.evaluation):
         validation = None
     shown_lams = tuple(lam for lam in settings.lams if lam in lams) or lams
-    known = beside(router) if beside else BesideLabels()
+    known = beside(router) if beside else ReportInputs()
     evaluated, looked_into = _test_split(labels, test, router, shown_lams, known, settings)
     fold_rows = decided.label_rows(FOLDS)  # after the test split: each holds its own resamples
     folds = scored(fold_rows, FOLDS, "exclude") if len(fold_rows) else None
@@ -169,7 +169,7 @@ def _test_split(
     scores: Scores,
     router: str,
     shown_lams: Sequence[float],
-    known: BesideLabels,
+    known: ReportInputs,
     settings: ReportSettings,
 ) -> tuple[EvaluationResults, Details]:
     resamples = Resamples(len(scores.evaluation), settings.n_resamples, settings.seed)
@@ -184,7 +184,7 @@ def _test_split(
 
 def _folds(
     labels: Labels,
-    decided: Decided,
+    decided: JoinedDecisions,
     folds: Scores | None,
     router: str,
     settings: ReportSettings,
@@ -198,7 +198,7 @@ def _folds(
     return _evaluate(labels, folds, router, resamples, settings, untested, leaks)
 
 
-def _router_of(decided: Decided, settings: ReportSettings) -> str:
+def _router_of(decided: JoinedDecisions, settings: ReportSettings) -> str:
     policies = sorted({group.policy for group in decided.groups if group.evaluation == TEST})
     routed = [policy for policy in policies if role_of(policy) == "routed"]
     preferred = (ROUTER, PER_LAM_LORA, *routed) if settings.router is None else (settings.router,)
@@ -224,7 +224,7 @@ def _declared_arms(labels: Labels, settings: ReportSettings) -> Sequence[str]:
 
 
 def score_all(
-    labels: Labels, decided: Decided, evaluation: Evaluation, lams: tuple[float, ...]
+    labels: Labels, decided: JoinedDecisions, evaluation: Evaluation, lams: tuple[float, ...]
 ) -> Scores:
     """Score all policies, static arms and oracles on the queries of ``evaluation``."""
     outcomes = decided.outcomes(evaluation, lams)
@@ -237,13 +237,13 @@ def score_all(
         )
     outcomes += static_outcomes(evaluation, lams)
     outcomes += oracle_outcomes(evaluation, lams)
-    outcomes += _that_differ(hindsight_outcomes(evaluation, lams), outcomes)
+    outcomes += _distinct_from(hindsight_outcomes(evaluation, lams), outcomes)
     return Scores(
         evaluation, lams, {(outcome.policy, outcome.lam): outcome for outcome in outcomes}, notes
     )
 
 
-def _that_differ(hindsight: list[Outcome], others: list[Outcome]) -> list[Outcome]:
+def _distinct_from(hindsight: list[Outcome], others: list[Outcome]) -> list[Outcome]:
     """The best static arm in hindsight, at the λ where it isn't the one picked beforehand."""
     before = {other.lam: other for other in others if other.policy == BEST_STATIC}
     return [

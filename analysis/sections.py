@@ -23,7 +23,7 @@ from analysis.first_screen import deploy_table, first_sentences
 from analysis.frontier_tables import areas_table, points_table, significance_table
 from analysis.gates import gate_sentences
 from analysis.headline import headline
-from analysis.losses import FoundDocuments
+from analysis.lost_queries import FoundDocuments
 from analysis.merging import merging_note
 from analysis.results import Results
 from analysis.reuse import reuse_note

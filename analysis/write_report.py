@@ -11,7 +11,7 @@ from pathlib import Path
 from analysis.calibration import expected_quality
 from analysis.content import ReportContent
 from analysis.decision_codes import read_decision_batches
-from analysis.details import BesideLabels
+from analysis.details import ReportInputs
 from analysis.facts import (
     config_text,
     defaults_and_policies,
@@ -23,7 +23,7 @@ from analysis.facts import (
 from analysis.figures import write_figures
 from analysis.gates import closed_gates
 from analysis.latex import write_latex
-from analysis.losses import read_found_documents
+from analysis.lost_queries import read_found_documents
 from analysis.markdown import write_markdown
 from analysis.page import write_page
 from analysis.query_facts import read_query_facts
@@ -97,7 +97,7 @@ def write_report(
         chosen,
         read_latency_samples(labels_folder, labels),
         latency_notes(labels.manifest, modelled_share(labels_folder)),
-        lambda router: BesideLabels(
+        lambda router: ReportInputs(
             facts,
             expected_quality(record, router),
             closed_gates(record, router),

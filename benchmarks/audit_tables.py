@@ -111,7 +111,7 @@ def read_suite(folder: Path) -> Suite:
     from oracle.labels import read_labels
     from training.folds import fold_of_queries
     from training.fusion_fit import found_by
-    from training.probed import RecordedRuns
+    from training.recorded_runs import RecordedRuns
     from training.table import routing_table
 
     labels = read_labels(folder)

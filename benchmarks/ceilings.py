@@ -32,7 +32,7 @@ SETS = {
 def main() -> None:
     from arms.records import Ranking
     from oracle.labels import read_labels
-    from training.probed import RecordedRuns
+    from training.recorded_runs import RecordedRuns
 
     labels = read_labels(LABELS)
     runs = RecordedRuns(LABELS, labels)

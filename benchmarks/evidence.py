@@ -64,7 +64,7 @@ def _context(labels_folder: Path, split: str, work: Path, task: Any, seed: int =
     from oracle.labels import read_labels
     from router.query_encoder import QueryEncoder
     from training.embeddings import embed_queries
-    from training.open_workshop import open_workshop
+    from training.open_context import open_context
     from training.settings import TrainingSettings
     from training.table import routing_table
     from training.work_folder import WorkFolder
@@ -83,7 +83,7 @@ def _context(labels_folder: Path, split: str, work: Path, task: Any, seed: int =
     folder.path.mkdir(parents=True, exist_ok=True)
     encoder = QueryEncoder(settings.encoder, settings.max_tokens, settings.encoder_dtype)
     embedded = embed_queries(action.texts.tolist(), encoder, folder.embeddings, SilentProgress())
-    return open_workshop(
+    return open_context(
         settings, labels_folder, labels, action, every, encoder, embedded, folder, task
     )
 
@@ -152,7 +152,7 @@ def overheads(labels_folder: Path, work: Path) -> None:
     from arms.progress import SilentProgress
     from router.policy_names import ROUTER as DEFAULT
     from training.cross_validation import fit_fold
-    from training.deciding import measured_overheads
+    from training.decide import measured_overheads
     from training.default_policy import with_default
     from training.gating import costs_of_default
 
@@ -195,7 +195,7 @@ def decide(labels_folder: Path, part: str, work: Path, clean: Sequence[str] = ()
     from arms.progress import SilentProgress
     from router.decisions import read_decisions, write_decisions
     from training.cross_validation import rows_of_fold
-    from training.deciding import add_decisions
+    from training.decide import add_decisions
     from training.decision_table import DecisionTable
 
     medians = json.loads((work / "overheads.json").read_text(encoding="utf-8"))
@@ -228,7 +228,7 @@ def seeds(labels_folder: Path, work: Path) -> None:
     """Fit the labels' own split with five seeds; keep what each decided on the test queries."""
     from arms.progress import SilentProgress
     from router.decisions import write_decisions
-    from training.deciding import add_decisions
+    from training.decide import add_decisions
     from training.decision_table import DecisionTable
 
     medians = json.loads((work / "overheads.json").read_text(encoding="utf-8"))

@@ -84,7 +84,7 @@ def workshop(labels_folder: Path, recipe: Path) -> Any:
     from oracle.labels import read_labels
     from router.query_encoder import QueryEncoder
     from training.embeddings import embed_queries
-    from training.open_workshop import open_workshop
+    from training.open_context import open_context
     from training.table import routing_table
     from training.work_folder import WorkFolder
 
@@ -105,16 +105,16 @@ def workshop(labels_folder: Path, recipe: Path) -> Any:
     embedded = embed_queries(action.texts.tolist(), encoder, work.embeddings, l2r._progress())
     task = SilentProgress().task("fitting", total=None).__enter__()
     every = routing_table(labels, labels.pipelines, texts)
-    return open_workshop(
+    return open_context(
         settings, labels_folder, labels, action, every, encoder, embedded, work, task
     )
 
 
-def over(shop: Any, trial: Trial) -> Any:
+def over(context: Any, trial: Trial) -> Any:
     """The workshop with the trial's arms alone; probes that may not answer don't compete."""
-    columns = [shop.every.arms.index(arm) for arm in trial.arms]
+    columns = [context.every.arms.index(arm) for arm in trial.arms]
     may_answer = np.array([arm in trial.answering for arm in trial.arms])
-    every = shop.every
+    every = context.every
     action = replace(
         every,
         arms=trial.arms,
@@ -123,45 +123,49 @@ def over(shop: Any, trial: Trial) -> Any:
         competes=every.competes[:, columns] & may_answer,
         relevant_first=None,
     )
-    return replace(shop, action=action)
+    return replace(context, action=action)
 
 
-def decided(shop: Any, trial: Trial, folds: NDArray[np.intp], scored: int) -> tuple[Floats, Floats]:
+def decided(
+    context: Any, trial: Trial, folds: NDArray[np.intp], scored: int
+) -> tuple[Floats, Floats]:
     """(Q,) quality of what was decided at λ = 0, and of what the probes found, merged.
 
     NaN outside the scored folds, and of what isn't there: without probes nothing is merged.
     """
-    from router.policy import Known
+    from router.policy import PolicyInputs
     from training.cross_validation import rows_of_fold
     from training.learners.probing import probe_depth
     from training.quality_fit import fit_quality
 
-    options = shop.settings.probing
+    options = context.settings.probing
     found, own = np.full(len(folds), np.nan), np.full(len(folds), np.nan)
     for fold in range(scored):
-        rows = rows_of_fold(shop, folds, fold)
+        rows = rows_of_fold(context, folds, fold)
         if rows is None:
             continue
-        depth = probe_depth(shop, trial.probes, options.depth)
-        policy = fit_quality(shop, trial.name, rows.train, rows.validation, trial.probes, depth)
+        depth = probe_depth(context, trial.probes, options.depth)
+        policy = fit_quality(context, trial.name, rows.train, rows.validation, trial.probes, depth)
         if policy is None:
             continue
-        mine = np.flatnonzero((folds == fold) & shop.action.comparable)
-        table = shop.action.rows(mine)
+        mine = np.flatnonzero((folds == fold) & context.action.comparable)
+        table = context.action.rows(mine)
         probed = None
         if trial.probes:
-            probed = shop.runs.probed(trial.probes, mine, shop.every, depth)
-        known = Known(embeddings=shop.embedded[mine], probed=probed, competes=table.competes)
+            probed = context.runs.probed(trial.probes, mine, context.every, depth)
+        known = PolicyInputs(
+            embeddings=context.embedded[mine], probed=probed, competes=table.competes
+        )
         plans = policy.decide(table.texts.tolist(), 0.0, known).plans
         columns = [table.arms.index(plan.answering_arm) for plan in plans]
         found[mine] = table.quality[np.arange(len(mine)), columns]
         if trial.probes:
-            own[mine] = merged(shop, trial.probes, rows.train, mine, known)
+            own[mine] = merged(context, trial.probes, rows.train, mine, known)
     return found, own
 
 
 def merged(
-    shop: Any, probes: Sequence[str], train: NDArray[np.intp], rows: NDArray[np.intp], known: Any
+    context: Any, probes: Sequence[str], train: NDArray[np.intp], rows: NDArray[np.intp], known: Any
 ) -> Floats:
     """(n,) nDCG@5 of what ``probes`` found for ``rows``, merged by models fitted on ``train``."""
     from router.arm_sets import ArmSet
@@ -169,23 +173,25 @@ def merged(
     from router.policies.merging import MergingPolicy
     from training.learners.merging import fit_arm_set
     from training.learners.probing import probe_depth
-    from training.own_rankings import own_quality, primary
+    from training.merged_quality import own_quality, primary
     from training.quality_fit import fit_vectors, relative_quality
 
-    table, every = shop.action.rows(train), shop.every
+    table, every = context.action.rows(train), context.every
     relative, _ = relative_quality(table)
-    vectors = fit_vectors(shop.embedded[train], relative, table.competes, shop.settings.boosting)
-    depth = probe_depth(shop, probes, shop.settings.merging.depth)
-    arm_set = fit_arm_set(shop, train, probes, vectors, depth)
+    vectors = fit_vectors(
+        context.embedded[train], relative, table.competes, context.settings.boosting
+    )
+    depth = probe_depth(context, probes, context.settings.merging.depth)
+    arm_set = fit_arm_set(context, train, probes, vectors, depth)
     alone = [ArmSet((arm,)) for arm in table.arms]
-    queries = FrozenQueries.of(shop.encoder)
+    queries = FrozenQueries.of(context.encoder)
     policy = MergingPolicy("merging", table.arms, [*alone, arm_set], vectors, queries, depth)
     # A probe that may not answer for an arm's own sake may be merged.
     columns = [every.arms.index(arm) for arm in table.arms]
     everyone = replace(known, competes=every.competes[rows][:, columns])
-    texts = shop.action.texts[rows].tolist()
+    texts = context.action.texts[rows].tolist()
     found = policy.merge(len(alone), texts, everyone)
-    return primary(shop.runs, own_quality(shop.runs, rows, found))
+    return primary(context.runs, own_quality(context.runs, rows, found))
 
 
 @dataclass(frozen=True)
@@ -281,16 +287,16 @@ def main() -> None:
     from training.folds import fold_of_queries
 
     given = arguments()
-    shop = workshop(given.labels, given.recipe)
-    folds = fold_of_queries(shop.action, FOLDS, shop.settings.seed)
+    context = workshop(given.labels, given.recipe)
+    folds = fold_of_queries(context.action, FOLDS, context.settings.seed)
     written: dict[str, Any] = {"labels": given.labels.parent.name, "folds": given.folds}
     print(f"{'':28s} nDCG@5        | % closed over the best static arm, over the best per dataset")
     print(f"{'':28s} micro  macro  | micro           macro | micro           macro")
-    for trial in trials(shop.action.arms):
+    for trial in trials(context.action.arms):
         if given.only and trial.name not in given.only:
             continue
         began = time.process_time()
-        mine = over(shop, trial)
+        mine = over(context, trial)
         got, own = decided(mine, trial, folds, given.folds)
         there = ~np.isnan(got)
         quality = np.where(mine.action.competes, mine.action.quality, np.nan)[there]
@@ -299,7 +305,7 @@ def main() -> None:
         references = References.of(quality, table.datasets.astype(str))
         for name, values in ((trial.name, got), (f"{trial.name}/merged", own)):
             if not np.isnan(values[there]).any():
-                told = figures(values[there], references, table, shop.settings.seed)
+                told = figures(values[there], references, table, context.settings.seed)
                 print(line(name, told), flush=True)
                 written |= {f"{name}/{key}": value for key, value in told.items()}
         written["queries"] = int(there.sum())

@@ -27,7 +27,7 @@ from benchmarks.results_file import write_result  # noqa: E402
 from router import Router  # noqa: E402
 from router.artifact import policy_folder  # noqa: E402
 from router.policies import load_policy  # noqa: E402
-from router.wishes import lam_for_latency  # noqa: E402
+from router.targets import lam_for_latency  # noqa: E402
 from training.calibrate_router import open_held_out, overheads_ms  # noqa: E402
 from training.calibrating import bootstrap_mean, realised_by  # noqa: E402
 from training.labels_hash import labels_hash  # noqa: E402

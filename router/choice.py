@@ -71,7 +71,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Target:
     """How much latency a caller accepts: one of the three at most; none is λ = 0.1."""
 
     lam: float | None = None
@@ -104,7 +104,7 @@ class SearchResult:
         return html_table(title, ("rank", "document", "score"), rows)
 
 
-def check_one_wish(wish: Wish, arms_given: bool) -> None:
+def check_one_target(wish: Target, arms_given: bool) -> None:
     """Raise ``RouterError`` where λ and wishes are given together, or a wish beside ``arms``."""
     names = ("lam", "max_latency_ms", "max_quality_loss")
     given = [name for name in names if getattr(wish, name) is not None]

@@ -31,9 +31,9 @@ PAST_COLUMNS = (
     "mean_gain",
     "queries",
 )
-"""Columns of :meth:`Past.columns`, in order."""
+"""Columns of :meth:`DocumentHistory.columns`, in order."""
 PLAIN_COLUMNS = ("mean_gain", "queries")
-"""Columns of :meth:`Past.plain_columns`, in order."""
+"""Columns of :meth:`DocumentHistory.plain_columns`, in order."""
 OF_THE_LIST = (
     "told_share",
     "relevant_share",
@@ -71,7 +71,7 @@ class History:
 
 
 @dataclass(frozen=True)
-class Past:
+class DocumentHistory:
     """The candidates of N training queries, by document; D documents, p pairs."""
 
     documents: NDArray[np.int64]
@@ -84,7 +84,7 @@ class Past:
     """(p,) the document's share of that query's ideal gain, in [0, 1]."""
 
     @classmethod
-    def of(cls, seen: Candidates, gains: FloatArray) -> Past:
+    def of(cls, seen: Candidates, gains: FloatArray) -> DocumentHistory:
         """Turn the candidates of training queries, and their (m,) gains, into a table."""
         order = np.argsort(seen.documents, kind="stable")
         documents, starts = np.unique(seen.documents[order], return_index=True)
@@ -165,7 +165,7 @@ class Past:
 
 
 def history_of(
-    past: Past,
+    past: DocumentHistory,
     asked: Candidates,
     leading: FloatArray,
     vectors: QueryVectors | None,

@@ -10,12 +10,12 @@ import numpy as np
 from arms.records import Ranking
 from arms.reward import BoolArray, FloatArray
 from router.candidates import Candidates
-from router.policy import Known
+from router.policy import PolicyInputs
 from router.probe_features import Lists, key_of
 
 
 @dataclass(frozen=True)
-class Looked:
+class ScoredCandidates:
     """What an arm set's model says of what was found for n queries."""
 
     lists: Mapping[str, Lists]
@@ -28,7 +28,7 @@ class Looked:
     """(n,) whether history of a document was read."""
 
 
-def names_of(known: Known, arms: Sequence[str], top: int) -> dict[int, str]:
+def names_of(known: PolicyInputs, arms: Sequence[str], top: int) -> dict[int, str]:
     """Key of a candidate → its name."""
     found: dict[int, str] = {}
     for arm in arms:
@@ -39,7 +39,7 @@ def names_of(known: Known, arms: Sequence[str], top: int) -> dict[int, str]:
 
 
 def ranked(
-    looked: Looked, members: slice, names: Mapping[int, str], k: int
+    looked: ScoredCandidates, members: slice, names: Mapping[int, str], k: int
 ) -> tuple[Ranking, float]:
     """Order one query's candidates; return them, and the nDCG@k expected of that."""
     keys = looked.asked.documents[members].tolist()

@@ -118,11 +118,11 @@ def _exported(
             quantise(graph, quantised)
             encoders[lam] = OnnxEncoder(quantised, tokenizer, settings)
         differences.append(_difference(encoder, encoders[lam], None if int8 else _TOLERANCE))
-    made_from = {key: described[key] for key in ("encoder", "encoder_revision", "max_tokens")}
+    provenance = {key: described[key] for key in ("encoder", "encoder_revision", "max_tokens")}
     precision = "int8" if int8 else "float32"
     return (
         OnnxPolicy(
-            name, inner, encoders, {**made_from, "policy": inner.name, "precision": precision}
+            name, inner, encoders, {**provenance, "policy": inner.name, "precision": precision}
         ),
         max(differences),
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from router.policy import Known, Policy, Probed
+from router.policy import Policy, PolicyInputs, Probed
 
 
 def measure_overheads(
@@ -64,10 +64,10 @@ def measure_overhead(
     return measure_overheads(alone, queries, lam, repeats, warm_up, {"": probed})[""]
 
 
-def _by_query(probed: Probed | None, queries: int) -> list[Known]:
+def _by_query(probed: Probed | None, queries: int) -> list[PolicyInputs]:
     if probed is None:
-        return [Known()] * queries
+        return [PolicyInputs()] * queries
     return [
-        Known(probed={arm: [rankings[row]] for arm, rankings in probed.items()})
+        PolicyInputs(probed={arm: [rankings[row]] for arm, rankings in probed.items()})
         for row in range(queries)
     ]

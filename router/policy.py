@@ -24,7 +24,7 @@ Probed = Mapping[str, Sequence[Ranking]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class PolicyInputs:
     """What a caller knows about n queries beside their text; any part may be missing."""
 
     embeddings: Embeddings | None = None
@@ -38,10 +38,10 @@ class Known:
     datasets: Sequence[str] | None = None
     """(n,) the dataset that each query is asked of; None where a caller doesn't say."""
 
-    def rows(self, wanted: NDArray[np.intp]) -> Known:
+    def rows(self, wanted: NDArray[np.intp]) -> PolicyInputs:
         """Return what is known of some of the queries, in the order given."""
         probed = self.probed
-        return Known(
+        return PolicyInputs(
             embeddings=None if self.embeddings is None else self.embeddings[wanted],
             probed=None
             if probed is None
@@ -54,7 +54,7 @@ class Known:
         )
 
 
-NOTHING = Known()
+NO_INPUTS = PolicyInputs()
 
 
 Combine = Literal["single", "fuse", "cascade", "merge"]
@@ -89,7 +89,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class Decisions:
     """What a policy decided for n queries; all parts run parallel."""
 
     plans: tuple[Plan, ...]
@@ -133,7 +133,7 @@ class Policy(ABC):
 
     kind: ClassVar[str]
     """Names the class in ``policy.json``; ``router.policies`` maps it to a module."""
-    by_query: ClassVar[bool] = True
+    query_dependent: ClassVar[bool] = True
     """Whether it is meant to tell queries apart; sending all to one arm is no fault otherwise."""
     name: str
     """Names the policy in reports; its folder under ``policies/``."""
@@ -159,27 +159,29 @@ class Policy(ABC):
         return False
 
     @property
-    def described(self) -> str:
+    def display_name(self) -> str:
         """What it is, in a word or two: its kind, and that of the policy it wraps."""
         return self.kind
 
     @abstractmethod
     def probabilities(
-        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
     ) -> FloatArray:
         """(len(queries), len(arms)) rows that sum to 1. ``lam`` is one of ``lams`` where given.
 
         Of ``known`` only the query vectors and what was probed count: no arm is ruled out yet.
         """
 
-    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
+    def decide(
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
+    ) -> Decisions:
         """Choose a plan for each query: here the one arm with the greatest probability.
 
         Ties go to the earlier arm; ``lam`` as for :meth:`probabilities`.
         """
         rows = masked(self.probabilities(queries, lam, known), known)
         chosen = rows.argmax(axis=1).tolist() if len(rows) else []
-        return Decided(tuple(Plan((self.arms[column],)) for column in chosen), rows)
+        return Decisions(tuple(Plan((self.arms[column],)) for column in chosen), rows)
 
     def probes_at(
         self, lam: float, allowed: Collection[str] | None = None, dataset: str | None = None
@@ -202,16 +204,16 @@ class Policy(ABC):
         """What a plan that the policy ranks itself comes to on held-out queries; None: unknown."""
         return None
 
-    def cost_at(self, lam: float, dataset: str | None = None) -> int:
+    def overhead_key(self, lam: float, dataset: str | None = None) -> int:
         """Return a number that is equal for λ at which deciding takes equally long."""
         return 0
 
-    def lams_of_costs(self) -> dict[int, float]:
-        """Each :meth:`cost_at` there is → a λ where it is met."""
+    def overhead_keys(self) -> dict[int, float]:
+        """Each :meth:`overhead_key` there is → a λ where it is met."""
         return {0: self.nearest_lam(0.0)}
 
     def other_costs(self) -> Mapping[int, Policy]:
-        """Each :meth:`cost_at` that no λ meets here, but one may where it is fitted otherwise.
+        """Each :meth:`overhead_key` that no λ meets here, but one may where it is fitted otherwise.
 
         → a policy that meets it at every λ, to time it with.
         """
@@ -241,7 +243,7 @@ class Policy(ABC):
         """
         return self.queries is not None
 
-    def with_vectors(self, queries: Sequence[str], lam: float, known: Known) -> Known:
+    def with_vectors(self, queries: Sequence[str], lam: float, known: PolicyInputs) -> PolicyInputs:
         """Return ``known`` with the query vectors that it lacks, where the policy reads any."""
         if known.embeddings is not None:
             return known
@@ -271,7 +273,7 @@ class Policy(ABC):
         return min(self.lams, key=lambda trained: (round(abs(trained - value), 12), trained))
 
 
-def masked(rows: FloatArray, known: Known) -> FloatArray:
+def masked(rows: FloatArray, known: PolicyInputs) -> FloatArray:
     """(n, A) probabilities with 0 where an arm may not answer, renormalised to sum to 1.
 
     A row without any mass on the arms that may gives all to the one with the greatest

@@ -27,8 +27,8 @@ from router.candidates import JOINT_COLUMNS, Candidates, candidate_columns, cand
 from router.history import (
     HISTORY_COLUMNS,
     PLAIN_HISTORY_COLUMNS,
+    DocumentHistory,
     History,
-    Past,
     history_of,
 )
 from router.policies.files import (
@@ -70,7 +70,7 @@ class RelevanceModel:
 
     booster: Boosters
     """A model of the gain; where candidates are to be ordered, another whose scores do that."""
-    past: Past | None
+    past: DocumentHistory | None
     """None: history isn't read."""
     k: int
     """Of nDCG@k."""
@@ -262,7 +262,7 @@ class RelevanceModel:
         past, plain = None, None
         if described["past"] is not None:
             read_held(folder / _PAST, described["past"])
-            past = Past(**read_arrays(folder / _PAST, dict.fromkeys(_ARRAYS, (None,))))
+            past = DocumentHistory(**read_arrays(folder / _PAST, dict.fromkeys(_ARRAYS, (None,))))
         if described["plain"] is not None:
             plain = cls.read(folder / _PLAIN, described["plain"], probes, components, with_vectors)
         count = relevance_count(components, probes, with_vectors, bool(fusion), past is not None)

@@ -14,22 +14,22 @@ from arms.home import name_the_user
 from arms.html_table import html_table
 from arms.read_errors import why_absent
 from arms.records import without as leave_out
+from router.arm_pool import ArmPool
 from router.artifact import Defaults, RouterRecord, policy_folder, read_router
 from router.calibration import CalibratedPoint
 from router.choice import (
     DEFAULT_LAM,
     Choice,
     SearchResult,
-    Wish,
+    Target,
     check_lam_number,
-    check_one_wish,
+    check_one_target,
 )
-from router.opening import OpenArms
+from router.execution import ProbeResults, answer
 from router.policies import load_policy
 from router.policy import Expected, Policy
-from router.running import Probing, answer
 from router.selection import Expectations, Request, Selected, select
-from router.wishes import lam_for_latency, lam_for_quality
+from router.targets import lam_for_latency, lam_for_quality
 
 NO_RETRIEVAL = "none"
 """Chosen only where a caller names it among ``arms``."""
@@ -49,7 +49,7 @@ class Router:
         self._policies: dict[str, Policy] = {}
         self._lock = threading.Lock()
         self._expectations = Expectations(record)
-        self._open_arms = None if index is None else OpenArms(index, record)
+        self._open_arms = None if index is None else ArmPool(index, record)
 
     @classmethod
     def load(
@@ -155,8 +155,8 @@ class Router:
                 ``lam``, another wish or ``arms``, or can't be met (the message names the nearest
                 that can), or the policy was never calibrated.
         """
-        wish = Wish(lam, max_latency_ms, max_quality_loss)
-        dataset, allowed = self._at_hand(dataset, wish, arms, policy)
+        wish = Target(lam, max_latency_ms, max_quality_loss)
+        dataset, allowed = self._resolve_arms(dataset, wish, arms, policy)
         return self._selected([query], wish, allowed, policy, dataset).choices[0]
 
     def select_many(
@@ -177,8 +177,8 @@ class Router:
             raise QueryError("select_many takes a list of queries, got one text; use select")
         if not isinstance(queries, Iterable):
             raise QueryError(f"select_many takes a list of queries, got {type(queries).__name__}")
-        wish = Wish(lam, max_latency_ms, max_quality_loss)
-        dataset, allowed = self._at_hand(dataset, wish, arms, policy)
+        wish = Target(lam, max_latency_ms, max_quality_loss)
+        dataset, allowed = self._resolve_arms(dataset, wish, arms, policy)
         return self._selected(list(queries), wish, allowed, policy, dataset).choices
 
     def search(
@@ -221,8 +221,8 @@ class Router:
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
             raise RouterError(f"k must be a whole number of at least 1, got {k!r}")
         opened, policy = self._opened(), policy or self.defaults.search
-        wish = Wish(lam, max_latency_ms, max_quality_loss)
-        dataset, allowed = self._had(dataset, self._allowed(arms, wish))
+        wish = Target(lam, max_latency_ms, max_quality_loss)
+        dataset, allowed = self._arms_in_dataset(dataset, self._allowed(arms, wish))
         left_out = frozenset([without] if isinstance(without, str) else without)
         depth = int(k) + len(left_out)
         selected = self._selected([query], wish, allowed, policy, dataset, depth)
@@ -242,7 +242,7 @@ class Router:
     def _selected(
         self,
         queries: Sequence[str],
-        wish: Wish,
+        wish: Target,
         allowed: tuple[str, ...],
         policy: str | None,
         dataset: str | None,
@@ -254,11 +254,11 @@ class Router:
         lam, promised = self._lam_of(wish, chooser)
         checked = [check_query(query) for query in queries]
         if not checked:
-            return Selected([], Probing(), ())
+            return Selected([], ProbeResults(), ())
         request = Request(checked, chooser, lam, promised, allowed, dataset, depth, begin_ns)
         return select(request, self.arms, self._expectations, self._to_probe)
 
-    def _lam_of(self, wish: Wish, chooser: Policy) -> tuple[float, CalibratedPoint | None]:
+    def _lam_of(self, wish: Target, chooser: Policy) -> tuple[float, CalibratedPoint | None]:
         """Return λ and, where a wish led to it, what is calibrated there."""
         if wish.max_latency_ms is None and wish.max_quality_loss is None:
             return check_lam_number(DEFAULT_LAM if wish.lam is None else wish.lam), None
@@ -276,7 +276,9 @@ class Router:
             point = lam_for_quality(calibration, wish.max_quality_loss or 0.0)
         return point.lam, point
 
-    def _had(self, dataset: str | None, allowed: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    def _arms_in_dataset(
+        self, dataset: str | None, allowed: Sequence[str]
+    ) -> tuple[str, tuple[str, ...]]:
         """Return the dataset, and those of ``allowed`` that it has: one at least."""
         dataset, there = self._opened().candidates(dataset, allowed)
         if not there:
@@ -287,10 +289,10 @@ class Router:
             )
         return dataset, there
 
-    def _at_hand(
-        self, dataset: str | None, wish: Wish, arms: Sequence[str] | None, policy: str | None
+    def _resolve_arms(
+        self, dataset: str | None, wish: Target, arms: Sequence[str] | None, policy: str | None
     ) -> tuple[str | None, tuple[str, ...]]:
-        """As :meth:`_had` where an index is at hand and its dataset matters, else as allowed."""
+        """Those of the dataset, where an index is at hand and it matters; else as allowed."""
         allowed = self._allowed(arms, wish)
         if self._open_arms is None:
             return dataset, allowed
@@ -299,9 +301,9 @@ class Router:
             used = chooser.nearest_lam(self._lam_of(wish, chooser)[0])
             if not chooser.probes_at(used, allowed):
                 return dataset, allowed
-        return self._had(dataset, allowed)
+        return self._arms_in_dataset(dataset, allowed)
 
-    def _opened(self) -> OpenArms:
+    def _opened(self) -> ArmPool:
         if self._open_arms is None:
             raise RouterError(
                 f"search needs an index, and none lies beside {self.folder}; name the run's index/ "
@@ -309,7 +311,7 @@ class Router:
             )
         return self._open_arms
 
-    def _to_probe(self, chooser: Policy, dataset: str | None) -> tuple[OpenArms, str]:
+    def _to_probe(self, chooser: Policy, dataset: str | None) -> tuple[ArmPool, str]:
         """Return the open arms and the dataset in which a policy's probes run."""
         if self._open_arms is None:
             raise RouterError(
@@ -332,8 +334,8 @@ class Router:
         """
         return self._expectations.of_arm(arm, lam, policy or self.defaults.select)
 
-    def _allowed(self, arms: Sequence[str] | None, wish: Wish) -> tuple[str, ...]:
-        check_one_wish(wish, arms is not None)
+    def _allowed(self, arms: Sequence[str] | None, wish: Target) -> tuple[str, ...]:
+        check_one_target(wish, arms is not None)
         if arms is None:
             chosen = tuple(arm for arm in self.arms if arm != NO_RETRIEVAL)
         else:

@@ -11,12 +11,12 @@ import numpy as np
 
 from arms.records import Ranking
 from arms.reward import FloatArray, normalised_latency, reward
+from router.arm_pool import ArmPool
 from router.artifact import RouterRecord
 from router.calibration import CalibratedPoint
 from router.choice import Choice, known_quality
-from router.opening import OpenArms
-from router.policy import Decided, Expected, Known, Plan, Policy
-from router.running import Probing, probe
+from router.execution import ProbeResults, probe
+from router.policy import Decisions, Expected, Plan, Policy, PolicyInputs
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Selected:
     """What came of a request."""
 
     choices: list[Choice]
-    probed: Probing
+    probed: ProbeResults
     """What is at hand for running the plans."""
     rankings: Sequence[Ranking | None]
     """The policy's own, where plans merge."""
@@ -116,7 +116,7 @@ def select(
     request: Request,
     arms: Sequence[str],
     expectations: Expectations,
-    dataset_to_probe: Callable[[Policy, str | None], tuple[OpenArms, str]],
+    dataset_to_probe: Callable[[Policy, str | None], tuple[ArmPool, str]],
 ) -> Selected:
     """Choose a plan for each query of ``request``.
 
@@ -131,7 +131,7 @@ def select(
     if request.probes:
         known, probed, paused_ns = _with_probes(request, known, probed, dataset_to_probe)
     if request.is_settled:
-        decided = _only(request.allowed[0], arms, len(request.queries))
+        decided = _forced_choice(request.allowed[0], arms, len(request.queries))
     else:
         decided = request.chooser.decide(request.queries, request.lam_used, known)
     # Probing, opening included, isn't deciding.
@@ -140,36 +140,38 @@ def select(
     return Selected(choices, probed, decided.rankings or (None,) * len(choices))
 
 
-def _inputs(request: Request, arms: Sequence[str], expectations: Expectations) -> Known:
+def _inputs(request: Request, arms: Sequence[str], expectations: Expectations) -> PolicyInputs:
     """Say which arms may answer, and where."""
     n, chooser = len(request.queries), request.chooser
     datasets = None if request.dataset is None else [request.dataset] * n
     if len(request.allowed) == len(arms):
-        return Known(datasets=datasets)
+        return PolicyInputs(datasets=datasets)
     competes = np.array([arm in request.allowed for arm in arms], dtype=bool)
     preference = expectations.preference(request.lam_used, chooser.name)
-    return Known(competes=np.tile(competes, (n, 1)), preference=preference, datasets=datasets)
+    return PolicyInputs(
+        competes=np.tile(competes, (n, 1)), preference=preference, datasets=datasets
+    )
 
 
-def _with_vectors(request: Request, known: Known) -> tuple[Known, Probing]:
+def _with_vectors(request: Request, known: PolicyInputs) -> tuple[PolicyInputs, ProbeResults]:
     """Embed the queries where arms will run, which may take the same vectors."""
     chooser, lam = request.chooser, request.lam_used
     arms_run = bool(request.probes or request.depth) and not request.is_settled
     if not arms_run or not chooser.asks_at(lam, request.dataset):
-        return known, Probing()
+        return known, ProbeResults()
     known = chooser.with_vectors(request.queries, lam, known)
     if chooser.queries is None or known.embeddings is None:
-        return known, Probing()
+        return known, ProbeResults()
     vectors = chooser.queries.to_share(request.queries, known.embeddings, chooser.device)
-    return known, Probing(vectors=vectors)
+    return known, ProbeResults(vectors=vectors)
 
 
 def _with_probes(
     request: Request,
-    known: Known,
-    at_hand: Probing,
-    dataset_to_probe: Callable[[Policy, str | None], tuple[OpenArms, str]],
-) -> tuple[Known, Probing, int]:
+    known: PolicyInputs,
+    at_hand: ProbeResults,
+    dataset_to_probe: Callable[[Policy, str | None], tuple[ArmPool, str]],
+) -> tuple[PolicyInputs, ProbeResults, int]:
     """Run the probes; return inputs, what was found, and the nanoseconds that it took."""
     chooser, begin_ns = request.chooser, time.perf_counter_ns()
     opened, dataset = dataset_to_probe(chooser, request.dataset)
@@ -183,7 +185,7 @@ def _with_probes(
 def _choices(
     request: Request,
     arms: Sequence[str],
-    decided: Decided,
+    decided: Decisions,
     expectations: Expectations,
     overhead_ms: float,
 ) -> list[Choice]:
@@ -200,7 +202,7 @@ def _choices(
             lam=request.lam,
             lam_used=lam,
             policy=chooser.name,
-            policy_kind=chooser.described,
+            policy_kind=chooser.display_name,
             overhead_ms=overhead_ms,
             plan=plan,
             predicted_quality=known_quality(quality),
@@ -217,8 +219,8 @@ def _choices(
     ]
 
 
-def _only(arm: str, arms: Sequence[str], n: int) -> Decided:
+def _forced_choice(arm: str, arms: Sequence[str], n: int) -> Decisions:
     """Return what there is to decide for n queries where ``arm`` alone of ``arms`` may answer."""
     row = [float(one == arm) for one in arms]
     why = "no other arm may answer"
-    return Decided((Plan((arm,)),) * n, np.tile(row, (n, 1)), reasons=(why,) * n)
+    return Decisions((Plan((arm,)),) * n, np.tile(row, (n, 1)), reasons=(why,) * n)

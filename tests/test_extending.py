@@ -17,10 +17,10 @@ from oracle import label
 from router import Router
 from router.policies import register_policy
 from router.policies.files import read_policy_json, write_policy_json
-from router.policy import NOTHING, Known, Policy
+from router.policy import NO_INPUTS, Policy, PolicyInputs
 from tests.small_corpus import PLACES, THINGS, write_small_corpus
 from training import train
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.learners import register_learner
 from training.settings import TrainingSettings
 
@@ -43,7 +43,7 @@ class LengthPolicy(Policy):
         self.name, self.arms, self.lams = name, arms, None
         self.limit, self.short, self.long = limit, short, long
 
-    def probabilities(self, queries, lam: float, known: Known = NOTHING) -> FloatArray:
+    def probabilities(self, queries, lam: float, known: PolicyInputs = NO_INPUTS) -> FloatArray:
         is_short = np.array([len(query.split()) <= self.limit for query in queries], dtype=bool)
         columns = np.where(is_short, self.short, self.long).astype(int)
         return np.eye(len(self.arms))[columns]
@@ -67,8 +67,8 @@ class LengthLearner:
     def steps(self, settings: TrainingSettings) -> int:
         return 1
 
-    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> LengthPolicy:
-        table = shop.action.rows(train)
+    def fit(self, context: FitContext, train: Rows, validation: Rows) -> LengthPolicy:
+        table = context.action.rows(train)
         lengths = np.array([len(text.split()) for text in table.texts])
         found = []
         for limit in range(1, int(lengths.max()) + 1):
@@ -78,7 +78,7 @@ class LengthLearner:
             best = [int(mean.argmax()) for mean in means]
             found.append((sum(float(mean.max()) for mean in means), -limit, *best))
         _, limit, short, long = max(found)
-        shop.task.advance()
+        context.task.advance()
         return LengthPolicy(self.name, table.arms, -limit, short, long)
 
 

@@ -12,9 +12,9 @@ from arms.errors import SettingsError
 from arms.reward import FloatArray, latency_share
 from router.arm_sets import ArmSet, RankerT
 from router.policies.over_arm_sets import OverArmSets
-from router.policy import Combine, Known
-from training.fitting import Rows, Workshop
-from training.own_rankings import own_quality, primary
+from router.policy import Combine, PolicyInputs
+from training.fitting import FitContext, Rows
+from training.merged_quality import own_quality, primary
 from training.plan_outcomes import plan_outcomes
 from training.relevance_fit import cutoff, grades_known
 from training.table import RoutingTable
@@ -48,27 +48,27 @@ def check_sets(block: str, sets: Sequence[Sequence[str]], arms: Sequence[str]) -
         )
 
 
-def lacking(shop: Workshop, arms: Sequence[str]) -> str | None:
+def lacking(context: FitContext, arms: Sequence[str]) -> str | None:
     """Say what labels lack for ranking anew what ``arms`` found; None where they lack nothing."""
     if not arms:
         return "no arm can be run beside those that fuse others"
-    if shop.runs is None:
+    if context.runs is None:
         return "the labels hold no rankings (runs.parquet)"
-    if cutoff(shop) is None:
-        return f"it ranks for nDCG@k, and quality is {shop.runs.measure}"
-    if shop.runs.relevant_grades is None or not grades_known(shop, arms):
+    if cutoff(context) is None:
+        return f"it ranks for nDCG@k, and quality is {context.runs.measure}"
+    if context.runs.relevant_grades is None or not grades_known(context, arms):
         return "; ".join(
             [
                 "the labels don't tell how every document was judged (l2r oracle adds that "
                 "without ranking anew)",
-                *shop.runs.lacking_grades(arms),
+                *context.runs.lacking_grades(arms),
             ]
         )
     return None
 
 
 def measured(
-    shop: Workshop,
+    context: FitContext,
     policy: OverArmSets[RankerT],
     rows: Rows,
     deciding_ms: Mapping[Combine, float],
@@ -85,7 +85,7 @@ def measured(
         deciding_ms: taken for ranking anew, by how arms are combined.
         embedding_ms: taken for the query's vector where a set reads it and no arm's labels tell.
     """
-    table = shop.action.rows(rows)
+    table = context.action.rows(rows)
     total_ms = table.total_latency_ms()
     stand_in = _stand_ins(table)
     found = []
@@ -97,7 +97,7 @@ def measured(
             quality, taken_ms = table.quality[at], table.latency_ms[at]
         else:
             times = deciding_ms[arm_set.model.combine], embedding_ms
-            quality, taken_ms = ranked_anew(shop, policy, number, rows, *times)
+            quality, taken_ms = ranked_anew(context, policy, number, rows, *times)
         share = latency_share(taken_ms, total_ms)
         found.append(
             replace(
@@ -119,7 +119,7 @@ def _stand_ins(table: RoutingTable) -> NDArray[np.intp]:
 
 
 def ranked_anew(
-    shop: Workshop,
+    context: FitContext,
     policy: OverArmSets[RankerT],
     number: int,
     rows: Rows,
@@ -127,21 +127,21 @@ def ranked_anew(
     embedding_ms: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     """(n,) realised quality, and (n,) milliseconds, of a set that ranks anew."""
-    assert shop.runs is not None
-    arm_set, every = policy.arm_sets[number], shop.every.rows(rows)
-    known = Known(
-        embeddings=shop.embedded[rows] if arm_set.reads_vectors else None,
-        probed=shop.runs.probed(arm_set.arms, rows, shop.every, policy.probe_depth),
-        competes=shop.action.competes[rows],
-        datasets=shop.action.datasets[rows].tolist(),
+    assert context.runs is not None
+    arm_set, every = policy.arm_sets[number], context.every.rows(rows)
+    known = PolicyInputs(
+        embeddings=context.embedded[rows] if arm_set.reads_vectors else None,
+        probed=context.runs.probed(arm_set.arms, rows, context.every, policy.probe_depth),
+        competes=context.action.competes[rows],
+        datasets=context.action.datasets[rows].tolist(),
     )
-    decided = policy.merge(number, shop.action.texts[rows].tolist(), known)
-    own = own_quality(shop.runs, rows, decided)
+    decided = policy.merge(number, context.action.texts[rows].tolist(), known)
+    own = own_quality(context.runs, rows, decided)
     reusable, taken_ms = None, np.full(len(rows), deciding_ms)
     if arm_set.reads_vectors:
-        reusable = None if shop.reusable_ms is None else shop.reusable_ms[rows]
+        reusable = None if context.reusable_ms is None else context.reusable_ms[rows]
         taken_ms += _embedding_ms(reusable, len(rows), embedding_ms)
-    outcomes = plan_outcomes(decided.plans, every, taken_ms, reusable, primary(shop.runs, own))
+    outcomes = plan_outcomes(decided.plans, every, taken_ms, reusable, primary(context.runs, own))
     return outcomes.quality, outcomes.latency_ms
 
 

@@ -15,10 +15,10 @@ from router.artifact import RouterRecord, policy_folder, read_router, update_rec
 from router.calibration import Calibration
 from router.overhead import measure_overhead
 from router.policies import load_policy
-from router.policy import Known, Policy
-from training.calibrating import POINTS, HeldOut, calibrate_policy, realised_by, steps_of
+from router.policy import Policy, PolicyInputs
+from training.calibrating import POINTS, HeldOut, calibrate_policy, lam_ranges, realised_by
 from training.labels_hash import labels_hash
-from training.probed import RecordedRuns
+from training.recorded_runs import RecordedRuns
 from training.reused_encoding import reusable_encode_ms
 from training.table import RoutingTable, Texts, routing_table
 
@@ -67,7 +67,7 @@ def calibrate_router(
             held_out,
             record.lams,
             task,
-            steps=steps_of(policy),
+            steps=lam_ranges(policy),
         )
     update_record(router_folder, replace(record, calibration={**record.calibration, name: found}))
     return found
@@ -75,7 +75,7 @@ def calibrate_router(
 
 def open_held_out(
     policy: Policy, labels_folder: Path, split: str, texts: Texts | None = None
-) -> tuple[HeldOut, Known]:
+) -> tuple[HeldOut, PolicyInputs]:
     """Return the comparable queries of ``split``, and what is known of them at every λ.
 
     Raises:
@@ -113,18 +113,18 @@ def open_held_out(
     )
     frozen = policy.frozen_encoder() is not None and len(rows) > 0
     embeddings = policy.embed(held_out.action.texts.tolist(), 0.0) if frozen else None
-    known = Known(embeddings=embeddings, probed=probed, competes=held_out.action.competes)
+    known = PolicyInputs(embeddings=embeddings, probed=probed, competes=held_out.action.competes)
     return held_out, known
 
 
 def overheads_ms(
-    record: RouterRecord, policy: Policy, table: RoutingTable, known: Known
+    record: RouterRecord, policy: Policy, table: RoutingTable, known: PolicyInputs
 ) -> dict[int, float]:
-    """:meth:`Policy.cost_at` → milliseconds of deciding.
+    """:meth:`Policy.overhead_key` → milliseconds of deciding.
 
     As training measured it, where there is one cost; else medians over some held-out queries.
     """
-    lams = policy.lams_of_costs()
+    lams = policy.overhead_keys()
     recorded = record.overhead_ms.get(policy.name)
     if len(lams) == 1 and recorded is not None:
         return dict.fromkeys(lams, recorded)

@@ -12,11 +12,11 @@ from arms.errors import LabelsError
 from arms.progress import Task
 from arms.reward import FloatArray
 from router.calibration import CalibratedPoint, Calibration, Measured
-from router.policy import Known, Policy
+from router.policy import Policy, PolicyInputs
 from training.fitting import Rows
-from training.own_rankings import own_quality, primary
+from training.merged_quality import own_quality, primary
 from training.plan_outcomes import PlanOutcomes, plan_outcomes
-from training.probed import RecordedRuns
+from training.recorded_runs import RecordedRuns
 from training.table import RoutingTable
 
 RESAMPLES = 1000
@@ -47,11 +47,11 @@ class HeldOut:
 
 
 def realised_by(
-    policy: Policy, held_out: HeldOut, overhead_ms: Mapping[int, float], known: Known
+    policy: Policy, held_out: HeldOut, overhead_ms: Mapping[int, float], known: PolicyInputs
 ) -> Realised:
     """Return what ``policy`` comes to at a λ; ``known`` is about those queries.
 
-    ``overhead_ms``: :meth:`Policy.cost_at` → milliseconds of deciding.
+    ``overhead_ms``: :meth:`Policy.overhead_key` → milliseconds of deciding.
     """
     action = held_out.action
 
@@ -61,7 +61,7 @@ def realised_by(
         return plan_outcomes(
             decided.plans,
             held_out.every,
-            overhead_ms.get(policy.cost_at(lam), max(overhead_ms.values())),
+            overhead_ms.get(policy.overhead_key(lam), max(overhead_ms.values())),
             held_out.reusable_ms if policy.embeds_at(lam) else None,
             primary(held_out.runs, own),
         )
@@ -91,7 +91,7 @@ def calibrate_policy(
         wanted: λ that a grid over any λ must hold.
         task: moved on by one for each λ.
         seed: of the resamples.
-        steps: of :func:`steps_of`.
+        steps: of :func:`lam_ranges`.
 
     Raises:
         LabelsError: there is no held-out query.
@@ -131,12 +131,12 @@ def calibrate_policy(
     )
 
 
-def steps_of(policy: Policy) -> tuple[float, ...]:
+def lam_ranges(policy: Policy) -> tuple[float, ...]:
     """Return a λ inside each range where a policy that jumps from one range to the next is alike.
 
     Empty where it changes little by little: between two λ of such a policy one may interpolate.
     """
-    found = policy.lams_of_costs()
+    found = policy.overhead_keys()
     return tuple(found.values()) if len(found) > 1 else ()
 
 

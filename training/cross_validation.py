@@ -16,8 +16,8 @@ from router.policies.encoder import EncoderPolicy
 from router.policy import Policy
 from router.policy_names import PER_LAM
 from training import fitting
-from training.deciding import Fitted
-from training.fitting import Heads, Rows, Workshop
+from training.decide import Fitted
+from training.fitting import FitContext, Heads, Rows
 from training.folds import held_out_share
 from training.learners import learners_of
 
@@ -27,7 +27,7 @@ INNER_VALIDATION_SHARE = 0.1
 
 @dataclass(frozen=True)
 class FoldRows:
-    """What a fold's policies are fitted on: rows of ``shop.action``, comparable."""
+    """What a fold's policies are fitted on: rows of ``context.action``, comparable."""
 
     train: Rows
     validation: Rows
@@ -35,7 +35,7 @@ class FoldRows:
     """(Q,) all rows outside the fold that may be looked at."""
 
 
-def rows_of_fold(shop: Workshop, folds: NDArray[np.intp], fold: int) -> FoldRows | None:
+def rows_of_fold(context: FitContext, folds: NDArray[np.intp], fold: int) -> FoldRows | None:
     """Return the rows outside ``fold``; None where there is nothing to train on.
 
     A query of a group that also stands in the fold is left out.
@@ -45,7 +45,7 @@ def rows_of_fold(shop: Workshop, folds: NDArray[np.intp], fold: int) -> FoldRows
         folds: (Q,) the fold of each query.
         fold: the one held out.
     """
-    action = shop.action
+    action = context.action
     outside = folds != fold
     outside &= ~np.isin(
         action.split_groups.astype(str), np.unique(action.split_groups[~outside].astype(str))
@@ -53,25 +53,25 @@ def rows_of_fold(shop: Workshop, folds: NDArray[np.intp], fold: int) -> FoldRows
     seen = np.flatnonzero(outside)
     if not action.comparable[seen].any():
         return None
-    inner = held_out_share(action.rows(seen), INNER_VALIDATION_SHARE, shop.settings.seed)
+    inner = held_out_share(action.rows(seen), INNER_VALIDATION_SHARE, context.settings.seed)
     is_validation = np.zeros(len(folds), dtype=bool)
     is_validation[seen[inner]] = True
-    train = fitting.comparable_rows(shop, outside & ~is_validation)
-    validation = fitting.comparable_rows(shop, is_validation)
+    train = fitting.comparable_rows(context, outside & ~is_validation)
+    validation = fitting.comparable_rows(context, is_validation)
     return FoldRows(train, validation, outside) if len(train) else None
 
 
-def fit_fold(shop: Workshop, rows: FoldRows, per_lam: bool = True) -> Fitted:
+def fit_fold(context: FitContext, rows: FoldRows, per_lam: bool = True) -> Fitted:
     """Fit every policy that is cheap enough to be fitted for each fold.
 
     ``per_lam``: the heads per λ too, where the encoder is frozen.
     """
     heads: dict[str, Heads] = {}
-    if per_lam and shop.settings.encoder_mode == "frozen":
-        lams = shop.settings.lams
-        heads[PER_LAM] = fitting.fit_frozen(shop, lams, rows.train, rows.validation)
+    if per_lam and context.settings.encoder_mode == "frozen":
+        lams = context.settings.lams
+        heads[PER_LAM] = fitting.fit_frozen(context, lams, rows.train, rows.validation)
     with _silent_learners():
-        return fit_policies(shop, heads, rows.train, rows.validation, rows.seen)
+        return fit_policies(context, heads, rows.train, rows.validation, rows.seen)
 
 
 @contextmanager
@@ -86,7 +86,7 @@ def _silent_learners() -> Iterator[None]:
 
 
 def fit_policies(
-    shop: Workshop, heads: dict[str, Heads], train: Rows, validation: Rows, seen: BoolArray
+    context: FitContext, heads: dict[str, Heads], train: Rows, validation: Rows, seen: BoolArray
 ) -> Fitted:
     """Wrap heads as policies and fit the baselines; ``seen`` (Q,) marks train and validation.
 
@@ -96,19 +96,19 @@ def fit_policies(
     learned: dict[str, Policy] = {
         name: EncoderPolicy(
             name,
-            shop.action.arms,
+            context.action.arms,
             fitted.by_lam,
             adapters=fitted.adapters,
-            max_tokens=shop.settings.max_tokens,
-            dtype=shop.settings.encoder_dtype,
-            query_encoder=shop.encoder,
+            max_tokens=context.settings.max_tokens,
+            dtype=context.settings.encoder_dtype,
+            query_encoder=context.encoder,
         )
         for name, fitted in heads.items()
     }
     with fixed_threads(1):
-        for learner in learners_of(shop.settings):
-            policy = learner.fit(replace(shop, learned=learned), train, validation)
+        for learner in learners_of(context.settings):
+            policy = learner.fit(replace(context, learned=learned), train, validation)
             if policy is not None:
                 learned[policy.name] = policy
-    tables = shop.every.rows(seen), shop.action.rows(seen)
-    return Fitted(learned, fitting.fit_best_static(*tables, shop.settings.lams))
+    tables = context.every.rows(seen), context.action.rows(seen)
+    return Fitted(learned, fitting.fit_best_static(*tables, context.settings.lams))

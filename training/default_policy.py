@@ -1,7 +1,7 @@
 """Which of the fitted policies answer where none is named: one to select, one to search.
 
 One rule for both. On validation queries every policy has a reward, the mean over the settings' λ,
-with its overhead charged by order of magnitude (:func:`training.deciding.typical_ms`). The simplest
+with its overhead charged by order of magnitude (:func:`training.decide.typical_ms`). The simplest
 policy wins that isn't behind the best by more than one standard error of the paired differences
 (:func:`training.selection.simplest_within_error`). Of two policies that one is simpler which needs
 no index; of those that takes any λ; of those that is faster in the mean.
@@ -25,7 +25,7 @@ from arms.reward import FloatArray
 from router.artifact import Defaults
 from router.policy import Policy
 from router.policy_names import PER_LAM, PER_LAM_LORA, ROUTER
-from training.deciding import (
+from training.decide import (
     Costs,
     Fitted,
     Overheads,
@@ -36,11 +36,11 @@ from training.deciding import (
     reusable_ms,
     typical_ms,
 )
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.gating import costs_of_default, gated_gains, with_gates
 from training.guarding import guarded
 from training.learners import learners_of
-from training.own_rankings import own_quality, primary
+from training.merged_quality import own_quality, primary
 from training.plan_outcomes import plan_outcomes, plan_rewards, quality_told
 from training.selection import simplest_within_error
 from training.settings import TrainingSettings
@@ -83,28 +83,28 @@ def check_default(settings: TrainingSettings) -> None:
         )
 
 
-def settle(shop: Workshop, fitted: Fitted, train: Rows, validation: Rows) -> Settled:
+def settle(context: FitContext, fitted: Fitted, train: Rows, validation: Rows) -> Settled:
     """Time every policy of ``fitted``, on ``train``; choose the defaults on ``validation``.
 
     Raises:
         SettingsError: the settings name a policy that wasn't fitted, or ask for a guard, and the
             policy can't be guarded.
     """
-    overheads: dict[str, Costs] = dict(measured_overheads(shop, fitted.learned))
-    asked = choose_asked(shop, fitted.learned, train, validation, overheads)
+    overheads: dict[str, Costs] = dict(measured_overheads(context, fitted.learned))
+    asked = choose_asked(context, fitted.learned, train, validation, overheads)
     inner = overheads[asked]
-    fitted = with_default(shop, fitted, asked, inner, train, validation)
+    fitted = with_default(context, fitted, asked, inner, train, validation)
     router = fitted.learned[ROUTER]
-    measured = measured_overheads(shop, {ROUTER: router})[ROUTER]
+    measured = measured_overheads(context, {ROUTER: router})[ROUTER]
     overheads[ROUTER] = costs_of_default(router, inner, measured)
     if asked not in fitted.learned:  # renamed, as there are no gates
         del overheads[asked]
-    search = choose_search(shop, fitted.learned, validation, overheads)
+    search = choose_search(context, fitted.learned, validation, overheads)
     return Settled(fitted, asked, Defaults(ROUTER, search), overheads)
 
 
 def choose_asked(
-    shop: Workshop,
+    context: FitContext,
     learned: Mapping[str, Policy],
     train: Rows,
     validation: Rows,
@@ -118,7 +118,7 @@ def choose_asked(
     Raises:
         SettingsError: the settings name a policy that wasn't fitted.
     """
-    wanted = shop.settings.router
+    wanted = context.settings.router
     if wanted != AUTO:
         if wanted not in learned:
             raise SettingsError(
@@ -127,14 +127,14 @@ def choose_asked(
             )
         return wanted
     without_index = {name: one for name, one in learned.items() if not one.probes}
-    if shop.settings.out_of_domain.enabled:
+    if context.settings.out_of_domain.enabled:
         without_index = {name: one for name, one in without_index.items() if one.reads_vectors}
-    found = _validated(shop, without_index, validation, overheads)
+    found = _validated(context, without_index, validation, overheads)
     if not found:
         return PER_LAM if PER_LAM in learned else next(iter(learned))
-    if shop.settings.gate.enabled:
+    if context.settings.gate.enabled:
         gains = {
-            name: gated_gains(shop, learned[name], overheads[name], train, validation)
+            name: gated_gains(context, learned[name], overheads[name], train, validation)
             for name in found
         }
         found = {name: replace(one, rewards=gains[name]) for name, one in found.items()}
@@ -142,16 +142,16 @@ def choose_asked(
 
 
 def choose_search(
-    shop: Workshop, learned: Mapping[str, Policy], validation: Rows, overheads: Overheads
+    context: FitContext, learned: Mapping[str, Policy], validation: Rows, overheads: Overheads
 ) -> str:
     """Return the name of the policy that searches by default, by the rule of this module.
 
     ``router`` where the settings name a policy: it then answers both ways.
     """
-    if shop.settings.router != AUTO:
+    if context.settings.router != AUTO:
         return ROUTER
     candidates = {n: one for n, one in learned.items() if n == ROUTER or one.probes}
-    found = _validated(shop, candidates, validation, overheads)
+    found = _validated(context, candidates, validation, overheads)
     return _simplest(found, learned) if ROUTER in found else ROUTER
 
 
@@ -165,26 +165,26 @@ def _simplest(found: Mapping[str, Validated], learned: Mapping[str, Policy]) -> 
 
 
 def _validated(
-    shop: Workshop, policies: Mapping[str, Policy], rows: Rows, overheads: Overheads
+    context: FitContext, policies: Mapping[str, Policy], rows: Rows, overheads: Overheads
 ) -> dict[str, Validated]:
     if not len(rows):
         return {}
-    found = {name: validated(shop, one, rows, overheads[name]) for name, one in policies.items()}
+    found = {name: validated(context, one, rows, overheads[name]) for name, one in policies.items()}
     return {name: one for name, one in found.items() if one is not None}
 
 
-def validated(shop: Workshop, policy: Policy, rows: Rows, costs: Costs) -> Validated | None:
+def validated(context: FitContext, policy: Policy, rows: Rows, costs: Costs) -> Validated | None:
     """Mean over the settings' λ on ``rows``, the typical overhead charged.
 
     None where the policy fuses lists, and the labels don't hold the quality of that.
     """
-    table, every = shop.action.rows(rows), shop.every.rows(rows)
-    known, reusable = already_known(shop, policy, rows), reusable_ms(shop, policy, rows)
+    table, every = context.action.rows(rows), context.every.rows(rows)
+    known, reusable = already_known(context, policy, rows), reusable_ms(context, policy, rows)
     rewards, latencies_ms = [], []
-    for lam in shop.settings.lams:
+    for lam in context.settings.lams:
         used = policy.nearest_lam(lam)
         decided = policy.decide(table.texts.tolist(), used, known)
-        own = primary(shop.runs, own_quality(shop.runs, rows, decided))
+        own = primary(context.runs, own_quality(context.runs, rows, decided))
         if not quality_told(decided.plans, own).all():
             return None
         unasked = np.zeros(len(rows), dtype=bool) if decided.unasked is None else decided.unasked
@@ -226,7 +226,7 @@ def validation_warnings(
 
 
 def with_default(
-    shop: Workshop, fitted: Fitted, name: str, costs: Costs, train: Rows, validation: Rows
+    context: FitContext, fitted: Fitted, name: str, costs: Costs, train: Rows, validation: Rows
 ) -> Fitted:
     """Put what selects by default first, as ``router``: guarded and gated as the settings ask.
 
@@ -246,9 +246,9 @@ def with_default(
     inner = fitted.learned.get(name)
     if inner is None:  # in a fold: too dear to be fitted there
         return fitted
-    if shop.settings.out_of_domain.enabled:
-        inner = guarded(shop, name, inner, train, validation)
-    router = with_gates(shop, ROUTER, inner, costs, train, validation)
+    if context.settings.out_of_domain.enabled:
+        inner = guarded(context, name, inner, train, validation)
+    router = with_gates(context, ROUTER, inner, costs, train, validation)
     if router is not inner:
         return replace(fitted, learned={ROUTER: router, **fitted.learned})
     router.name = ROUTER

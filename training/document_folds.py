@@ -60,7 +60,9 @@ def decided_again(
     if not any(policy.learns_documents for policy in learned.values()):
         return ()
     found = {
-        name for name, policy in learned.items() if policy.learns_documents or not policy.by_query
+        name
+        for name, policy in learned.items()
+        if policy.learns_documents or not policy.query_dependent
     }
     wanted = found | set(defaults)
     return tuple(one.name for one in learners_of(settings) if one.name in wanted)

@@ -21,7 +21,7 @@ from router.policy import Policy
 from router.query_encoder import QueryEncoder
 from training.data import Supervision, supervision
 from training.frozen import Split, fit_frozen_head
-from training.probed import RecordedRuns
+from training.recorded_runs import RecordedRuns
 from training.settings import TrainingSettings
 from training.table import RoutingTable
 from training.wandb_logger import NoRun
@@ -35,7 +35,7 @@ Lams = tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class Workshop:
+class FitContext:
     """What every fit shares."""
 
     settings: TrainingSettings
@@ -75,61 +75,61 @@ class Heads:
         )
 
 
-def comparable_rows(shop: Workshop, wanted: NDArray[np.bool_]) -> Rows:
+def comparable_rows(context: FitContext, wanted: NDArray[np.bool_]) -> Rows:
     """Rows wanted that may enter training or selection: all arms of A answered."""
-    return np.flatnonzero(wanted & shop.action.comparable)
+    return np.flatnonzero(wanted & context.action.comparable)
 
 
 def fit_frozen(
-    shop: Workshop, lams: Lams, train: Rows, validation: Rows, log: bool = False
+    context: FitContext, lams: Lams, train: Rows, validation: Rows, log: bool = False
 ) -> Heads:
     """Fit one head per λ over the frozen encoder, reusing the finished ones."""
     heads: dict[float, LinearHead] = {}
     metrics: dict[float, Mapping[str, float]] = {}
-    depends_on = _dependencies(shop, train, validation, shop.settings.frozen)
+    depends_on = _dependencies(context, train, validation, context.settings.frozen)
     for lam in lams:
         key = key_of("frozen", lam, depends_on)
-        finished = shop.work.load(key)
+        finished = context.work.load(key)
         if finished is None:
             with fixed_threads(1):  # as fit_policies does
                 finished = fit_frozen_head(
-                    shop.action.arms,
-                    _embedded(shop, train, lam),
-                    _embedded(shop, validation, lam) if len(validation) else None,
-                    shop.settings,
-                    logger=shop.run.head_logger("frozen", lam) if log else False,
+                    context.action.arms,
+                    _embedded(context, train, lam),
+                    _embedded(context, validation, lam) if len(validation) else None,
+                    context.settings,
+                    logger=context.run.head_logger("frozen", lam) if log else False,
                 )
-            shop.work.save(key, *finished)
+            context.work.save(key, *finished)
         heads[lam], metrics[lam] = finished
         if log:
-            shop.run.finish_head("frozen", lam, metrics[lam])
-        shop.task.advance()
+            context.run.finish_head("frozen", lam, metrics[lam])
+        context.task.advance()
     return Heads(heads, metrics)
 
 
 def fit_lora_heads(
-    shop: Workshop, lams: Lams, start: Heads | None, train: Rows, validation: Rows
+    context: FitContext, lams: Lams, start: Heads | None, train: Rows, validation: Rows
 ) -> Heads:
     """Fit adapters and a head at each λ, from ``start`` where given, reusing the finished ones."""
     from training.lora import Tokens
 
-    encoder, settings = shop.encoder.resolved, shop.settings
-    tokens = Tokens.of(encoder, shop.action.texts.tolist(), shop.encoder.token_limit)
+    encoder, settings = context.encoder.resolved, context.settings
+    tokens = Tokens.of(encoder, context.action.texts.tolist(), context.encoder.token_limit)
     heads: dict[float, LinearHead] = {}
     metrics: dict[float, Mapping[str, float]] = {}
     adapters: dict[float, Path] = {}
-    depends_on = _dependencies(shop, train, validation, settings.lora, start and settings.frozen)
+    depends_on = _dependencies(context, train, validation, settings.lora, start and settings.frozen)
     for lam in lams:
         key = key_of("lora", lam, depends_on)
-        finished = shop.work.load(key)
+        finished = context.work.load(key)
         if finished is None:
             first = None if start is None else start.by_lam[lam]
-            finished = _fit_lora(shop, tokens, lam, first, train, validation, key)
+            finished = _fit_lora(context, tokens, lam, first, train, validation, key)
         else:
-            shop.task.advance(lora_batches(settings, len(train)))
+            context.task.advance(lora_batches(settings, len(train)))
         heads[lam], metrics[lam] = finished
-        adapters[lam] = shop.work.adapter(key)
-        shop.run.finish_head("lora", lam, metrics[lam])
+        adapters[lam] = context.work.adapter(key)
+        context.run.finish_head("lora", lam, metrics[lam])
     return Heads(heads, metrics, adapters)
 
 
@@ -140,7 +140,7 @@ def lora_batches(settings: TrainingSettings, queries: int) -> int:
 
 
 def _fit_lora(
-    shop: Workshop,
+    context: FitContext,
     tokens: Tokens,
     lam: float,
     start: LinearHead | None,
@@ -151,22 +151,22 @@ def _fit_lora(
     from training.lora import fit_lora
 
     training, validating = (
-        tokens.supervised(rows, _supervised(shop, rows, lam)) for rows in (train, validation)
+        tokens.supervised(rows, _supervised(context, rows, lam)) for rows in (train, validation)
     )
-    with tempfile.TemporaryDirectory(dir=shop.work.path) as folder:
+    with tempfile.TemporaryDirectory(dir=context.work.path) as folder:
         adapter = Path(folder) / "adapter"
         head, metrics = fit_lora(
-            shop.action.arms,
-            shop.encoder.resolved,
+            context.action.arms,
+            context.encoder.resolved,
             training,
             validating if len(validation) else None,
-            shop.settings,
+            context.settings,
             start,
             adapter,
-            logger=shop.run.head_logger("lora", lam),
-            on_batch=shop.task.advance,
+            logger=context.run.head_logger("lora", lam),
+            on_batch=context.task.advance,
         )
-        shop.work.save(key, head, metrics, adapter)
+        context.work.save(key, head, metrics, adapter)
     return head, metrics
 
 
@@ -190,13 +190,13 @@ def fit_best_static(
     }
 
 
-def _dependencies(shop: Workshop, train: Rows, validation: Rows, *own: Any) -> list[Any]:
+def _dependencies(context: FitContext, train: Rows, validation: Rows, *own: Any) -> list[Any]:
     """What a head depends on beside its λ, as JSON values; ``own`` are its mode's settings."""
-    settings = shop.settings
+    settings = context.settings
     return [
-        fingerprint(shop.action.rows(train)),
-        fingerprint(shop.action.rows(validation)),
-        shop.encoder.resolved.revision,
+        fingerprint(context.action.rows(train)),
+        fingerprint(context.action.rows(validation)),
+        context.encoder.resolved.revision,
         settings.encoder_dtype,
         settings.max_tokens,
         settings.tau,
@@ -207,9 +207,9 @@ def _dependencies(shop: Workshop, train: Rows, validation: Rows, *own: Any) -> l
     ]
 
 
-def _supervised(shop: Workshop, rows: Rows, lam: float) -> Supervision:
-    return supervision(shop.action.rows(rows), lam, shop.settings.tau)
+def _supervised(context: FitContext, rows: Rows, lam: float) -> Supervision:
+    return supervision(context.action.rows(rows), lam, context.settings.tau)
 
 
-def _embedded(shop: Workshop, rows: Rows, lam: float) -> Split:
-    return Split(shop.embedded[rows], _supervised(shop, rows, lam))
+def _embedded(context: FitContext, rows: Rows, lam: float) -> Split:
+    return Split(context.embedded[rows], _supervised(context, rows, lam))

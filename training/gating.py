@@ -11,9 +11,9 @@ import numpy as np
 from arms.reward import FloatArray, normalised_latency
 from router.policies.gated import CLOSED_KEY, Gate, GatedPolicy, behind, best_arms, staying
 from router.policy import Plan, Policy
-from training.deciding import Costs, already_known, cost_ms, reusable_ms, typical_ms
-from training.fitting import Rows, Workshop
-from training.own_rankings import own_quality, primary
+from training.decide import Costs, already_known, cost_ms, reusable_ms, typical_ms
+from training.fitting import FitContext, Rows
+from training.merged_quality import own_quality, primary
 from training.plan_outcomes import plan_outcomes, plan_rewards, quality_told
 from training.table import RoutingTable
 
@@ -46,14 +46,14 @@ def arm_means(table: RoutingTable) -> ArmMeans:
 
 
 def with_gates(
-    shop: Workshop, name: str, policy: Policy, costs: Costs, train: Rows, validation: Rows
+    context: FitContext, name: str, policy: Policy, costs: Costs, train: Rows, validation: Rows
 ) -> Policy:
     """Return ``policy`` behind gates; as it is where the settings want none or nothing is held out.
 
     At each λ the margin with the highest mean reward on the validation queries is taken, the
     greater where equal. Its gate is open where that reward is above the best single arm's by more
     than ``gate.standard_errors`` of the paired differences. Overhead is charged by order of
-    magnitude (see :func:`training.deciding.typical_ms`); the best single arm answers free of it.
+    magnitude (see :func:`training.decide.typical_ms`); the best single arm answers free of it.
 
     Args:
         shop: what every fit shares.
@@ -63,14 +63,14 @@ def with_gates(
         train: rows it was fitted on.
         validation: rows that it didn't see.
     """
-    settings = shop.settings
+    settings = context.settings
     if not settings.gate.enabled or not len(validation):
         return policy
-    seen = shop.action.rows(np.concatenate([train, validation]))
+    seen = context.action.rows(np.concatenate([train, validation]))
     means = arm_means(seen)
     even = np.linspace(0.0, 1.0, _EVEN_LAMS).round(6).tolist()
     lams = policy.lams or tuple(sorted({*settings.lams, *even}))
-    gates = {lam: _gate(shop, policy, costs, means, validation, lam)[0] for lam in lams}
+    gates = {lam: _gate(context, policy, costs, means, validation, lam)[0] for lam in lams}
     datasets = sorted(set(seen.datasets.tolist()))
     return GatedPolicy(name, policy, gates, means.quality, means.latency_share, datasets)
 
@@ -94,31 +94,35 @@ def costs_of_default(policy: Policy, inner: Costs, measured: Costs) -> Costs:
 
 
 def gated_gains(
-    shop: Workshop, policy: Policy, costs: Costs, train: Rows, validation: Rows
+    context: FitContext, policy: Policy, costs: Costs, train: Rows, validation: Rows
 ) -> FloatArray:
     """(validation,) what open gates gain on each query, the mean over the settings' λ.
 
     Arguments as for :func:`with_gates`.
     """
-    means = arm_means(shop.action.rows(np.concatenate([train, validation])))
-    found = [_gate(shop, policy, costs, means, validation, lam) for lam in shop.settings.lams]
+    means = arm_means(context.action.rows(np.concatenate([train, validation])))
+    found = [_gate(context, policy, costs, means, validation, lam) for lam in context.settings.lams]
     gained = [gains if gate.is_open else np.zeros(len(gains)) for gate, gains in found]
     return np.asarray(np.mean(gained, axis=0))
 
 
 def _gate(
-    shop: Workshop, policy: Policy, costs: Costs, means: ArmMeans, rows: Rows, lam: float
+    context: FitContext, policy: Policy, costs: Costs, means: ArmMeans, rows: Rows, lam: float
 ) -> tuple[Gate, FloatArray]:
     """Return the gate, and (rows,) what each query gains with its margin, were it open."""
-    settings, table, every = shop.settings.gate, shop.action.rows(rows), shop.every.rows(rows)
+    settings, table, every = (
+        context.settings.gate,
+        context.action.rows(rows),
+        context.every.rows(rows),
+    )
     best = best_arms(means.quality, means.latency_share, lam, table.competes, len(rows))
     used = policy.nearest_lam(lam)
-    decided = policy.decide(table.texts.tolist(), used, already_known(shop, policy, rows))
-    own = primary(shop.runs, own_quality(shop.runs, rows, decided))
+    decided = policy.decide(table.texts.tolist(), used, already_known(context, policy, rows))
+    own = primary(context.runs, own_quality(context.runs, rows, decided))
     if not quality_told(decided.plans, own).all():  # it fuses: nobody knows whether that pays
         return Gate(math.inf, 0.0, 0.0, len(rows)), np.zeros(len(rows))
     overhead_ms = typical_ms(cost_ms(policy, costs, used))
-    reusable = reusable_ms(shop, policy, rows) if policy.embeds_at(used) else None
+    reusable = reusable_ms(context, policy, rows) if policy.embeds_at(used) else None
 
     def rewards(plans: Sequence[Plan], charged_ms: float, own: FloatArray | None) -> FloatArray:
         shared = reusable if charged_ms else None

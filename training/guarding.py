@@ -9,7 +9,7 @@ from arms.reward import normalised_latency
 from router.domain import Domain, distance_threshold, unit_rows
 from router.policies.guarded import GuardedPolicy
 from router.policy import Embeddings, Policy
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.table import RoutingTable
 
 MOST_VECTORS = 20_000
@@ -17,7 +17,7 @@ MOST_VECTORS = 20_000
 
 
 def guard(
-    shop: Workshop, name: str, policy: Policy, train: Rows, validation: Rows
+    context: FitContext, name: str, policy: Policy, train: Rows, validation: Rows
 ) -> GuardedPolicy | None:
     """Wrap ``policy``; None where it reads no query vectors or nothing is held out.
 
@@ -25,23 +25,23 @@ def guard(
     """
     if not len(train) or not len(validation):
         return None
-    inside, held = (query_vectors(shop, policy, rows) for rows in (train, validation))
+    inside, held = (query_vectors(context, policy, rows) for rows in (train, validation))
     if inside is None or held is None:
         return None
-    domain = domain_of(inside, held, shop.settings.out_of_domain.false_alarm_rate)
-    quality, latency_share = mean_outcomes(shop.action.rows(np.concatenate([train, validation])))
+    domain = domain_of(inside, held, context.settings.out_of_domain.false_alarm_rate)
+    quality, latency_share = mean_outcomes(context.action.rows(np.concatenate([train, validation])))
     return GuardedPolicy(name, policy, domain, quality, latency_share)
 
 
-def query_vectors(shop: Workshop, policy: Policy, rows: Rows) -> Embeddings | None:
+def query_vectors(context: FitContext, policy: Policy, rows: Rows) -> Embeddings | None:
     """(rows, d) the vectors that ``policy`` reads: the shop's, or its own; None without."""
     if not policy.reads_vectors:
         return None
     revision = policy.frozen_encoder()
     if revision is None:
-        return policy.embed(shop.action.texts[rows].tolist(), min(shop.settings.lams))
-    same = revision == shop.encoder.resolved.revision and shop.embedded.shape[1] > 0
-    return shop.embedded[rows] if same else None
+        return policy.embed(context.action.texts[rows].tolist(), min(context.settings.lams))
+    same = revision == context.encoder.resolved.revision and context.embedded.shape[1] > 0
+    return context.embedded[rows] if same else None
 
 
 def domain_of(train: Embeddings, validation: Embeddings, false_alarm_rate: float) -> Domain:
@@ -58,14 +58,14 @@ def domain_of(train: Embeddings, validation: Embeddings, false_alarm_rate: float
 
 
 def guarded(
-    shop: Workshop, name: str, policy: Policy, train: Rows, validation: Rows
+    context: FitContext, name: str, policy: Policy, train: Rows, validation: Rows
 ) -> GuardedPolicy:
     """Guard ``policy``, as the settings ask for it.
 
     Raises:
         SettingsError: it can't be guarded.
     """
-    found = guard(shop, name, policy, train, validation)
+    found = guard(context, name, policy, train, validation)
     if found is None:
         raise SettingsError(
             "training.out_of_domain needs a default router that reads query vectors, and "

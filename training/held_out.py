@@ -16,7 +16,7 @@ from router.collapse import collapsed_arm
 from router.policy import Expected
 from router.realised import answered_quality, plan_reward
 from training.baselines import hard_best
-from training.deciding import Chosen
+from training.decide import Chosen
 from training.table import RoutingTable
 
 _ENOUGH_QUERIES = 20

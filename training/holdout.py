@@ -33,16 +33,16 @@ from router.policy_names import ROUTER
 from router.query_encoder import QueryEncoder
 from training import fitting
 from training.cross_validation import FoldRows, fit_fold, rows_of_fold
-from training.deciding import Fitted, add_decisions, measured_overheads
+from training.decide import Fitted, add_decisions, measured_overheads
 from training.decision_table import DecisionTable
 from training.default_policy import check_default, settle, with_default
 from training.embeddings import embed_queries
-from training.fitting import Workshop
+from training.fitting import FitContext
 from training.folds import check_folds, fold_of_queries
 from training.guarding import domain_of, guard, query_vectors
 from training.learners import learners_of
 from training.lightning_run import check_trainer
-from training.open_workshop import open_workshop
+from training.open_context import open_context
 from training.settings import TrainingSettings
 from training.table import RoutingTable, Texts, check_trainable, routing_table
 from training.work_folder import WorkFolder, fingerprint, key_of
@@ -71,13 +71,13 @@ class _Reference:
 class _Fits:
     """How each fit is made."""
 
-    shop: Workshop
+    context: FitContext
     per_lam: bool
     steps: int
     """By which one fit moves the bar on."""
 
     def fit(self, rows: FoldRows) -> Fitted:
-        return fit_fold(self.shop, rows, self.per_lam)
+        return fit_fold(self.context, rows, self.per_lam)
 
 
 @dataclass(frozen=True)
@@ -146,10 +146,10 @@ def leave_one_dataset_out(
     count = len(parts) + sum(len(_parts(folds)) for folds in in_folds.values()) + 1
     steps = len(settings.lams) * per_lam + sum(one.steps(settings) for one in learners_of(settings))
     with progress.task("fitting", total=count * steps) as task:
-        shop = open_workshop(
+        context = open_context(
             settings, labels_folder, labels, action, every, encoder, embedded, work, task
         )
-        fits = _Fits(shop, per_lam, steps)
+        fits = _Fits(context, per_lam, steps)
         reference = _reference(fits, ~scored if what.datasets else np.ones(len(scored), dtype=bool))
         by_split = {
             split: [_decided(fits, folds, fold, scored, reference) for fold in _parts(folds)]
@@ -252,23 +252,23 @@ def _reference(fits: _Fits, seen: BoolArray) -> _Reference:
 
     ``seen`` (Q,): queries that may be looked at.
     """
-    shop = fits.shop
-    splits = shop.action.splits
+    context = fits.context
+    splits = context.action.splits
     rows = FoldRows(
-        fitting.comparable_rows(shop, seen & (splits == "train")),
-        fitting.comparable_rows(shop, seen & (splits == "val")),
+        fitting.comparable_rows(context, seen & (splits == "train")),
+        fitting.comparable_rows(context, seen & (splits == "val")),
         seen & (splits != "test"),
     )
-    path = shop.work.path / "holdout" / f"{_key(fits, rows, 'reference')}.json"
+    path = context.work.path / "holdout" / f"{_key(fits, rows, 'reference')}.json"
     if path.is_file():
         content = json.loads(path.read_text(encoding="utf-8"))
-        shop.task.advance(fits.steps)
+        context.task.advance(fits.steps)
         costs = _by_cost(content["overhead_ms"])
         return _Reference(content["asked"], content["search"], costs)
     fitted = fits.fit(rows)
-    settled = settle(shop, fitted, rows.train, rows.validation)
-    guarded = _guarded(shop, fitted, settled.asked, rows)
-    overheads = {**settled.overheads, **measured_overheads(shop, guarded)}
+    settled = settle(context, fitted, rows.train, rows.validation)
+    guarded = _guarded(context, fitted, settled.asked, rows)
+    overheads = {**settled.overheads, **measured_overheads(context, guarded)}
     # In a fold the policy asked is timed as such, also where ``router`` has taken its name here.
     overheads.setdefault(settled.asked, overheads[ROUTER])
     medians = {
@@ -300,17 +300,17 @@ def _decided(
 
     And how foreign these looked to them.
     """
-    shop = fits.shop
-    rows, unseen = rows_of_fold(shop, folds, fold), np.flatnonzero((folds == fold) & scored)
+    context = fits.context
+    rows, unseen = rows_of_fold(context, folds, fold), np.flatnonzero((folds == fold) & scored)
     if rows is None or not len(unseen):
-        shop.task.advance(fits.steps)
+        context.task.advance(fits.steps)
         return DecisionTable().finish(), {}
     names = {"default": reference.asked, "overhead_ms": reference.overhead_ms}
-    key = _key(fits, rows, "fold", fold, fingerprint(shop.action.rows(unseen)), names)
-    path = shop.work.path / "holdout" / f"{key}.parquet"
+    key = _key(fits, rows, "fold", fold, fingerprint(context.action.rows(unseen)), names)
+    path = context.work.path / "holdout" / f"{key}.parquet"
     told = path.with_suffix(".json")
     if path.is_file() and told.is_file():
-        shop.task.advance(fits.steps)
+        context.task.advance(fits.steps)
         return read_decisions(path), json.loads(told.read_text(encoding="utf-8"))
     overheads = {
         name: {cost: np.full(len(folds), taken_ms) for cost, taken_ms in costs.items()}
@@ -318,30 +318,32 @@ def _decided(
     }
     default, costs = reference.asked, overheads[reference.asked]
     fitted = fits.fit(rows)
-    guarded = _guarded(shop, fitted, default, rows)
+    guarded = _guarded(context, fitted, default, rows)
     fitted = replace(fitted, learned={**fitted.learned, **guarded})
-    fitted = with_default(shop, fitted, default, costs, rows.train, rows.validation)
+    fitted = with_default(context, fitted, default, costs, rows.train, rows.validation)
     known = {name: one for name, one in fitted.learned.items() if name in overheads}
     decisions = DecisionTable()
     named = np.full(len(unseen), f"{FOLDS}{fold}", dtype=object)
-    add_decisions(decisions, shop, replace(fitted, learned=known), unseen, named, overheads)
+    add_decisions(decisions, context, replace(fitted, learned=known), unseen, named, overheads)
     table = decisions.finish()
     asked = fitted.learned.get(default, fitted.learned[ROUTER])
-    foreignness = _foreignness(shop, asked, rows, unseen)
+    foreignness = _foreignness(context, asked, rows, unseen)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_decisions(table, path)
     write_json(told, foreignness)
     return read_decisions(path), foreignness
 
 
-def _guarded(shop: Workshop, fitted: Fitted, default: str, rows: FoldRows) -> dict[str, Policy]:
+def _guarded(
+    context: FitContext, fitted: Fitted, default: str, rows: FoldRows
+) -> dict[str, Policy]:
     """Return the policy ``default``, guarded and without gates; nothing where it can't be."""
-    found = guard(shop, GUARDED, fitted.learned[default], rows.train, rows.validation)
+    found = guard(context, GUARDED, fitted.learned[default], rows.train, rows.validation)
     return {} if found is None else {GUARDED: found}
 
 
 def _foreignness(
-    shop: Workshop, router: Policy | None, rows: FoldRows, unseen: fitting.Rows
+    context: FitContext, router: Policy | None, rows: FoldRows, unseen: fitting.Rows
 ) -> dict[str, Any]:
     """How well distance tells the fold's queries from validation queries, and how many it flags.
 
@@ -352,15 +354,15 @@ def _foreignness(
     if not len(rows.validation):
         return {}
     train, held, fold = (
-        shop.embedded[part] if own is None else own
+        context.embedded[part] if own is None else own
         for part in (rows.train, rows.validation, unseen)
-        for own in [None if router is None else query_vectors(shop, router, part)]
+        for own in [None if router is None else query_vectors(context, router, part)]
     )
-    domain = domain_of(train, held, shop.settings.out_of_domain.false_alarm_rate)
+    domain = domain_of(train, held, context.settings.out_of_domain.false_alarm_rate)
     inside, outside = domain.distances(held), domain.distances(fold)
     is_outside = np.repeat([0, 1], [len(inside), len(outside)])
     return {
-        "datasets": sorted(set(shop.action.datasets[unseen].tolist())),
+        "datasets": sorted(set(context.action.datasets[unseen].tolist())),
         "queries": len(unseen),
         "auroc": float(roc_auc_score(is_outside, np.concatenate([inside, outside]))),
         "flagged_share": float((outside > domain.threshold).mean()),
@@ -370,17 +372,17 @@ def _foreignness(
 
 def _key(fits: _Fits, rows: FoldRows, *parts: Any) -> str:
     """Everything that a fit and its decisions depend on."""
-    shop = fits.shop
+    context = fits.context
     left_out = {"wandb", "lora_lams", "lora", "overhead_queries"}
     return key_of(
         "holdout",
         fits.per_lam,
         *parts,
-        shop.settings.model_dump(mode="json", exclude=left_out),
-        [one.name for one in learners_of(shop.settings)],
-        fingerprint(shop.action.rows(rows.train)),
-        fingerprint(shop.action.rows(rows.validation)),
-        fingerprint(shop.every),
-        shop.encoder.resolved.revision,
-        [] if shop.reusable_ms is None else shop.reusable_ms.sum(axis=0).tolist(),
+        context.settings.model_dump(mode="json", exclude=left_out),
+        [one.name for one in learners_of(context.settings)],
+        fingerprint(context.action.rows(rows.train)),
+        fingerprint(context.action.rows(rows.validation)),
+        fingerprint(context.every),
+        context.encoder.resolved.revision,
+        [] if context.reusable_ms is None else context.reusable_ms.sum(axis=0).tolist(),
     )

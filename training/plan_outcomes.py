@@ -49,7 +49,7 @@ def plan_outcomes(
         overhead_ms: of deciding, for all or for each query.
         reusable_ms: (n, P) what each arm saves by taking the policy's query vector, see
             :mod:`training.reused_encoding`; None: nothing.
-        own_quality: (n,) of rankings that the policy made itself (:mod:`training.own_rankings`),
+        own_quality: (n,) of rankings that the policy made itself (:mod:`training.merged_quality`),
             NaN where an arm answers; None where one always does.
 
     Raises:

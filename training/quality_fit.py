@@ -18,7 +18,7 @@ from router.quality_model import QualityModel, model_features, without_pairs
 from router.query_vectors import QueryVectors
 from router.relevance import RelevanceModel
 from training.boosting import fit_booster
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.policy_settings import BoostingSettings
 from training.relevance_fit import fit_relevance, tells_relevance
 from training.table import RoutingTable
@@ -28,7 +28,7 @@ _UNCHECKED = (0.5, 0.5)
 
 
 def fit_quality(
-    shop: Workshop,
+    context: FitContext,
     name: str,
     train: Rows,
     validation: Rows,
@@ -39,7 +39,7 @@ def fit_quality(
     """Fit on ``train``, weigh on ``validation``; None where there is nothing to read.
 
     Args:
-        shop: see there; ``shop.runs`` must hold the probes' rankings.
+        shop: see there; ``context.runs`` must hold the probes' rankings.
         name: of the policy.
         train: rows, all of them comparable.
         validation: likewise; may be empty.
@@ -50,21 +50,21 @@ def fit_quality(
     Raises:
         MissingExtraError: LightGBM isn't installed.
     """
-    if (with_vectors and not shop.embedded.shape[1]) or not len(train):
+    if (with_vectors and not context.embedded.shape[1]) or not len(train):
         return None
-    table, options = shop.action.rows(train), shop.settings.boosting
+    table, options = context.action.rows(train), context.settings.boosting
     relative, mean = relative_quality(table)
     vectors = None
     if with_vectors:
-        vectors = fit_vectors(shop.embedded[train], relative, table.competes, options)
-    lists = lists_of(shop, train, probes, depth)
-    features = _features(shop, train, vectors, probes, lists)
+        vectors = fit_vectors(context.embedded[train], relative, table.competes, options)
+    lists = lists_of(context, train, probes, depth)
+    features = _features(context, train, vectors, probes, lists)
     relevance = None
-    if vectors is not None and probes and tells_relevance(shop, probes):
+    if vectors is not None and probes and tells_relevance(context, probes):
         of_query = without_pairs(features, probes)
-        relevance = fit_relevance(shop, train, probes, lists, of_query, vectors)
-    foreseen = _foreseen(table, probes, relevance)
-    boosters = fit_boosters(features, relative, mean, foreseen, options, shop.settings.seed)
+        relevance = fit_relevance(context, train, probes, lists, of_query, vectors)
+    predicted = _foreseen(table, probes, relevance)
+    boosters = fit_boosters(features, relative, mean, predicted, options, context.settings.seed)
     model = QualityModel(
         boosters,
         usual=_usual(relative, table.competes),
@@ -74,9 +74,9 @@ def fit_quality(
         relevance=relevance,
     )
     if len(validation):
-        model = _weighed(shop, model, validation, probes, depth)
-    queries = FrozenQueries.of(shop.encoder) if with_vectors else None
-    return QualityPolicy(name, table.arms, model, queries, probes, depth, shop.settings.tau)
+        model = _weighed(context, model, validation, probes, depth)
+    queries = FrozenQueries.of(context.encoder) if with_vectors else None
+    return QualityPolicy(name, table.arms, model, queries, probes, depth, context.settings.tau)
 
 
 def relative_quality(table: RoutingTable) -> tuple[FloatArray, FloatArray]:
@@ -126,17 +126,17 @@ def fit_boosters(
     features: FloatArray,
     relative: FloatArray,
     mean: FloatArray,
-    foreseen: NDArray[np.bool_],
+    predicted: NDArray[np.bool_],
     options: BoostingSettings,
     seed: int,
 ) -> Boosters:
     """One model per arm for (n, A) ``relative``, then one for (n,) ``mean``; least squares.
 
-    Each is fitted to the queries where the arm's quality must be ``foreseen`` (n, A), the mean to
+    Each is fitted to the queries where the arm's quality must be ``predicted`` (n, A), the mean to
     all of them. Where there is none, a model of nothing predicts 0.
     """
     texts = []
-    told = [*foreseen.T, np.full(len(mean), foreseen.any())]
+    told = [*predicted.T, np.full(len(mean), predicted.any())]
     for target, rows in zip([*relative.T, mean], told, strict=True):
         if rows.any():
             texts.append(fit_booster(features[rows], target[rows], options, seed))
@@ -147,18 +147,18 @@ def fit_boosters(
 
 
 def _weighed(
-    shop: Workshop, model: QualityModel, validation: Rows, probes: Sequence[str], depth: int
+    context: FitContext, model: QualityModel, validation: Rows, probes: Sequence[str], depth: int
 ) -> QualityModel:
     """Set the weights of trees and neighbours by non-negative least squares on validation."""
     from scipy.optimize import nnls
 
-    table = shop.action.rows(validation)
+    table = context.action.rows(validation)
     relative, _ = relative_quality(table)
-    lists = lists_of(shop, validation, probes, depth)
-    features = _features(shop, validation, model.vectors, probes, lists)
+    lists = lists_of(context, validation, probes, depth)
+    features = _features(context, validation, model.vectors, probes, lists)
     parts = [model.boosters.predict(features)[:, :-1]]
     if model.vectors is not None:
-        parts.append(model.vectors.nearby(shop.embedded[validation]))
+        parts.append(model.vectors.nearby(context.embedded[validation]))
     there = _foreseen(table, probes, model.relevance)
     if not there.any():
         return model
@@ -170,21 +170,23 @@ def _weighed(
 
 
 def _features(
-    shop: Workshop,
+    context: FitContext,
     rows: Rows,
     vectors: QueryVectors | None,
     probes: Sequence[str],
     lists: Mapping[str, Lists],
 ) -> FloatArray:
-    components = None if vectors is None else vectors.project(shop.embedded[rows])
-    return model_features(shop.action.texts[rows].tolist(), components, probes, lists)
+    components = None if vectors is None else vectors.project(context.embedded[rows])
+    return model_features(context.action.texts[rows].tolist(), components, probes, lists)
 
 
-def lists_of(shop: Workshop, rows: Rows, probes: Sequence[str], depth: int) -> dict[str, Lists]:
+def lists_of(
+    context: FitContext, rows: Rows, probes: Sequence[str], depth: int
+) -> dict[str, Lists]:
     """Probe → what it found for ``rows``; nothing where nothing is probed."""
-    if not probes or shop.runs is None:
+    if not probes or context.runs is None:
         return {}
-    found = shop.runs.probed(probes, rows, shop.every, depth)
+    found = context.runs.probed(probes, rows, context.every, depth)
     return as_lists(probes, found, depth, len(rows))
 
 

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from arms.reward import BoolArray, FloatArray
 from router.boosters import Boosters
 from router.candidates import Candidates, candidates
-from router.history import Hidden, History, Past, history_of
+from router.history import DocumentHistory, Hidden, History, history_of
 from router.probe_features import Lists
 from router.query_vectors import QueryVectors
 from router.relevance import RelevanceModel, fused_columns, leading, list_columns, relevance_columns
 from training.boosting import fit_booster, fit_ranker
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.start_fusion import fit_fusion
 
 _NDCG = re.compile(r"nDCG@(\d+)$")
@@ -37,7 +37,7 @@ class Seen:
 
 
 def fit_relevance(
-    shop: Workshop,
+    context: FitContext,
     train: Rows,
     probes: Sequence[str],
     lists: Mapping[str, Lists],
@@ -62,20 +62,20 @@ def fit_relevance(
         None where the labels don't tell how documents were judged, the quality isn't nDCG@k, or no
         probe found anything.
     """
-    seen = seen_by(shop, train, probes, lists, top)
+    seen = seen_by(context, train, probes, lists, top)
     if seen is None:
         return None
-    unseen_share = shop.settings.probing.relevance.unseen_share
-    past, history = training_history(shop, train, seen, None, vectors, unseen_share)
+    unseen_share = context.settings.probing.relevance.unseen_share
+    past, history = training_history(context, train, seen, None, vectors, unseen_share)
     columns = relevance_columns(seen.asked, of_query, None, history)
-    weights, options = candidate_weights(shop, train, seen), shop.settings.probing.relevance
-    seed = shop.settings.seed
+    weights, options = candidate_weights(context, train, seen), context.settings.probing.relevance
+    seed = context.settings.seed
     text = fit_booster(columns, seen.gains, options, seed, "cross_entropy", weights)
     return RelevanceModel(Boosters([text], columns.shape[1]), past, seen.k, seen.top)
 
 
 def fit_ordered(
-    shop: Workshop,
+    context: FitContext,
     train: Rows,
     probes: Sequence[str],
     lists: Mapping[str, Lists],
@@ -89,17 +89,17 @@ def fit_ordered(
     Both start from a linear fusion of the lists, which stays a part of the order. Arguments and
     returns as for :func:`fit_relevance`.
     """
-    seen = seen_by(shop, train, probes, lists, top)
+    seen = seen_by(context, train, probes, lists, top)
     if seen is None:
         return None
     values = list_columns(probes, lists, seen.asked)
-    weights = candidate_weights(shop, train, seen)
+    weights = candidate_weights(context, train, seen)
     fusion = fit_fusion(values, seen.gains, seen.asked.rows, weights, seen.k)
     fused = fused_columns(probes, lists, seen.asked, fusion)
 
-    def fit(past: Past | None, history: History | None) -> RelevanceModel:
+    def fit(past: DocumentHistory | None, history: History | None) -> RelevanceModel:
         columns = relevance_columns(seen.asked, of_query, fused, history)
-        options, seed = shop.settings.merging.trees, shop.settings.seed
+        options, seed = context.settings.merging.trees, context.settings.seed
         counts = np.bincount(seen.asked.rows, minlength=len(train))
         texts = [
             fit_booster(columns, seen.gains, options, seed, "cross_entropy", weights),
@@ -107,57 +107,57 @@ def fit_ordered(
         ]
         boosters = Boosters(texts, columns.shape[1])
         # With history the order leaves the fusion to the trees: it would hold history back.
-        share = shop.settings.merging.fusion_weight if history is None else 0.0
+        share = context.settings.merging.fusion_weight if history is None else 0.0
         model = RelevanceModel(boosters, past, seen.k, seen.top, 0.0, fusion, share)
         return _balanced(model, columns)
 
     plain = fit(None, None)
     if not with_history:
         return plain
-    unseen_share = shop.settings.merging.unseen_share
-    history = training_history(shop, train, seen, fused, vectors, unseen_share)
+    unseen_share = context.settings.merging.unseen_share
+    history = training_history(context, train, seen, fused, vectors, unseen_share)
     return replace(fit(*history), plain=plain)
 
 
 def seen_by(
-    shop: Workshop,
+    context: FitContext,
     train: Rows,
     probes: Sequence[str],
     lists: Mapping[str, Lists],
     top: int | None = None,
 ) -> Seen | None:
     """Return the candidates of ``train`` and their gains; None as for :func:`fit_relevance`."""
-    k = cutoff(shop)
-    if k is None or not grades_known(shop, probes):
+    k = cutoff(context)
+    if k is None or not grades_known(context, probes):
         return None
     top = max(k, top or 0)
     asked = candidates(probes, lists, top)
-    gains = gains_of(shop, train, probes, lists, asked, k, top)
+    gains = gains_of(context, train, probes, lists, asked, k, top)
     return Seen(asked, gains, k, top) if len(gains) else None
 
 
 def training_history(
-    shop: Workshop,
+    context: FitContext,
     train: Rows,
     seen: Seen,
     fused: FloatArray | None,
     vectors: QueryVectors | None,
     unseen_share: float,
-) -> tuple[Past, History]:
+) -> tuple[DocumentHistory, History]:
     """Return what ``train`` tells of documents, and what of that its own queries are told.
 
     ``fused``: :func:`router.relevance.fused_columns`, where models start from a fusion;
     ``unseen_share``: see :func:`hidden_from`.
     """
-    past = Past.of(seen.asked, seen.gains)
-    embedded = None if vectors is None else shop.embedded[train]
-    table = shop.action
+    past = DocumentHistory.of(seen.asked, seen.gains)
+    embedded = None if vectors is None else context.embedded[train]
+    table = context.action
     groups = table.split_groups if table.history_groups is None else table.history_groups
     hidden = hidden_from(
         seen,
         groups[train].astype(str),
         unseen_share,
-        shop.settings.seed,
+        context.settings.seed,
     )
     ordered = leading(seen.asked, fused)
     return past, history_of(past, seen.asked, ordered, vectors, embedded, hidden)
@@ -204,10 +204,10 @@ def _lot(name: str) -> float:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:6], "big") / 2.0**48
 
 
-def candidate_weights(shop: Workshop, train: Rows, seen: Seen) -> FloatArray:
+def candidate_weights(context: FitContext, train: Rows, seen: Seen) -> FloatArray:
     """(m,) of each candidate, 1 in the mean; see :func:`dataset_weights`."""
-    exponent = shop.settings.probing.relevance.dataset_weight
-    weights = dataset_weights(shop.action.datasets[train], exponent)[seen.asked.rows]
+    exponent = context.settings.probing.relevance.dataset_weight
+    weights = dataset_weights(context.action.datasets[train], exponent)[seen.asked.rows]
     return np.asarray(weights / weights.mean())
 
 
@@ -219,26 +219,28 @@ def _balanced(model: RelevanceModel, columns: FloatArray) -> RelevanceModel:
     return replace(model, order_weight=float(log_odds.std() / spread) if spread > 0 else 0.0)
 
 
-def tells_relevance(shop: Workshop, probes: Sequence[str]) -> bool:
+def tells_relevance(context: FitContext, probes: Sequence[str]) -> bool:
     """Whether a model can be fitted: it is wanted, grades are known, and quality is nDCG@k."""
-    if cutoff(shop) is None or not shop.settings.probing.relevance.enabled:
+    if cutoff(context) is None or not context.settings.probing.relevance.enabled:
         return False
-    return grades_known(shop, probes)
+    return grades_known(context, probes)
 
 
-def grades_known(shop: Workshop, probes: Sequence[str]) -> bool:
+def grades_known(context: FitContext, probes: Sequence[str]) -> bool:
     """Whether the labels have a grade for every document that ``probes`` found."""
-    return shop.runs is not None and all(shop.runs.grades(probe) is not None for probe in probes)
+    return context.runs is not None and all(
+        context.runs.grades(probe) is not None for probe in probes
+    )
 
 
-def cutoff(shop: Workshop) -> int | None:
+def cutoff(context: FitContext) -> int | None:
     """Return the k of a quality that is nDCG@k; None of any other."""
-    found = None if shop.runs is None else _NDCG.match(shop.runs.measure)
+    found = None if context.runs is None else _NDCG.match(context.runs.measure)
     return int(found[1]) if found else None
 
 
 def gains_of(
-    shop: Workshop,
+    context: FitContext,
     rows: Rows,
     probes: Sequence[str],
     lists: Mapping[str, Lists],
@@ -251,11 +253,11 @@ def gains_of(
     An arm without grades tells nothing of its documents. ``top`` (default k) documents of each
     list are candidates.
     """
-    assert shop.runs is not None
-    ideal, top = ideal_gain(shop, rows, k), max(k, top or 0)
+    assert context.runs is not None
+    ideal, top = ideal_gain(context, rows, k), max(k, top or 0)
     gains = np.zeros(len(asked.rows))
     for probe in probes:
-        grades = padded_grades(shop.runs.grades(probe), rows, top)
+        grades = padded_grades(context.runs.grades(probe), rows, top)
         if grades is None:
             continue
         places = asked.at(lists[probe].documents[:, :top])
@@ -264,26 +266,26 @@ def gains_of(
     return np.clip(gains / ideal[asked.rows], 0.0, 1.0)
 
 
-def ideal_gain(shop: Workshop, rows: Rows, k: int) -> FloatArray:
+def ideal_gain(context: FitContext, rows: Rows, k: int) -> FloatArray:
     """(n,) IDCG@k of the grades judged; 1 where nothing is relevant.
 
     Labels that don't tell all grades: from the DCG@k of any arm and its quality; 1 where no arm
     found any gain.
     """
-    assert shop.runs is not None
+    assert context.runs is not None
     discounts = 1.0 / np.log2(np.arange(k) + 2.0)
     ideal = np.ones(len(rows))
-    relevant = shop.runs.relevant_grades
+    relevant = context.runs.relevant_grades
     if relevant is not None:
         for place, row in enumerate(rows.tolist()):
             best = np.sort(relevant[row])[::-1][:k]
             ideal[place] = best @ discounts[: len(best)] if len(best) else 1.0
         return ideal
-    for column, arm in enumerate(shop.every.arms):
-        grades = padded_grades(shop.runs.grades(arm), rows, k)
+    for column, arm in enumerate(context.every.arms):
+        grades = padded_grades(context.runs.grades(arm), rows, k)
         if grades is not None:
             gain = (grades * discounts).sum(axis=1)
-            quality = shop.every.quality[rows, column]
+            quality = context.every.quality[rows, column]
             known = (gain > 0) & (quality > 0)
             ideal[known] = gain[known] / quality[known]
     return ideal

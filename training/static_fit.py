@@ -117,7 +117,7 @@ def fit_static(
     bias: Mapping[float, NDArray[np.float32]] | None,
     degree: int | None,
     options: FitOptions,
-    made_from: Mapping[str, Any] | None = None,
+    provenance: Mapping[str, Any] | None = None,
     on_epoch: Callable[[], None] = lambda: None,
 ) -> StaticEmbeddingPolicy:
     """Fit on texts (Q); return the policy of the last epoch, its tables rounded to bytes.
@@ -147,7 +147,7 @@ def fit_static(
     basis, decays = mixing(targets.lams, degree), [view.decay for view in views]
     _optimise(module, bags, targets, basis, decays, options, on_epoch)
     lams = targets.lams if degree is None else None
-    return _policy(name, arms, views, bags, module, lams, made_from)
+    return _policy(name, arms, views, bags, module, lams, provenance)
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ def _policy(
     bags: Sequence[_Bags],
     module: _Module,
     lams: tuple[float, ...] | None,
-    made_from: Mapping[str, Any] | None,
+    provenance: Mapping[str, Any] | None,
 ) -> StaticEmbeddingPolicy:
     finished = []
     for view, bag, change in zip(views, bags, module.changes, strict=True):
@@ -302,7 +302,7 @@ def _policy(
         finished.append(View(view.ids, ByteTable.of(rows)))
     weight, bias = (part.detach().numpy() for part in (module.weight, module.bias))
     heads = LamHeads(weight, bias, lams)
-    return StaticEmbeddingPolicy(name, arms, TextFeatures(tuple(finished)), heads, made_from)
+    return StaticEmbeddingPolicy(name, arms, TextFeatures(tuple(finished)), heads, provenance)
 
 
 def random_rows(rows: int, dimension: int, scale: float, seed: int) -> FloatRows:

@@ -40,7 +40,7 @@ class StartTable:
     rows: FloatRows
     """(vocabulary, d), scaled so that the mean squared length of a row is 1."""
     tokenizer_json: str
-    made_from: dict[str, Any]
+    provenance: dict[str, Any]
 
 
 def start_table(
@@ -58,17 +58,17 @@ def start_table(
         SettingsError: the encoder's tokeniser is not one of the ``tokenizers`` package.
         RouterError: the encoder can't be loaded.
     """
-    made_from = {
+    provenance = {
         "encoder": encoder.encoder_id,
         "encoder_revision": encoder.revision,
         "start_from": start_from,
         "dimension": dimension,
     }
-    name = hashlib.sha256(f"{_TREATMENT} {sorted(made_from.items())}".encode()).hexdigest()[:40]
+    name = hashlib.sha256(f"{_TREATMENT} {sorted(provenance.items())}".encode()).hexdigest()[:40]
     path = cache_folder("static-tables") / f"{name}.safetensors"
     if not path.is_file():
         _write(path, *_make(encoder, start_from, dimension, progress or SilentProgress()))
-    return _read(path, made_from)
+    return _read(path, provenance)
 
 
 def reduced(rows: FloatRows, dimension: int) -> FloatRows:
@@ -138,8 +138,8 @@ def _write(path: Path, rows: FloatRows, tokenizer_json: str) -> None:
         save_file({"rows": rows}, temporary, {"tokenizer": tokenizer_json})
 
 
-def _read(path: Path, made_from: dict[str, Any]) -> StartTable:
+def _read(path: Path, provenance: dict[str, Any]) -> StartTable:
     from safetensors import safe_open
 
     with safe_open(path, framework="numpy") as opened:
-        return StartTable(opened.get_tensor("rows"), opened.metadata()["tokenizer"], made_from)
+        return StartTable(opened.get_tensor("rows"), opened.metadata()["tokenizer"], provenance)

@@ -24,7 +24,7 @@ from router.realised import answering_columns
 from training import fitting
 from training.calibrate_default import calibrate_on_validation
 from training.cross_validation import fit_fold, fit_policies, rows_of_fold
-from training.deciding import (
+from training.decide import (
     Chosen,
     Overheads,
     add_decisions,
@@ -41,13 +41,13 @@ from training.default_policy import (
 )
 from training.document_folds import decided_again, document_folds, split_warnings
 from training.embeddings import embed_queries
-from training.fitting import Heads, Workshop
+from training.fitting import FitContext, Heads
 from training.folds import check_folds, fold_of_queries
 from training.held_out import expected_per_arm, held_out_metrics
 from training.labels_hash import labels_hash
 from training.learners import learners_of
 from training.lightning_run import check_trainer
-from training.open_workshop import arm_encoders, arm_options, open_workshop
+from training.open_context import arm_encoders, arm_options, open_context
 from training.reused_encoding import shared_parts
 from training.settings import TrainingSettings
 from training.table import RoutingTable, Texts, check_trainable, routing_table
@@ -113,11 +113,11 @@ def train_routers(
         open_run(settings.wandb, settings.model_dump(mode="json"), work.path) as run,
         progress.task("training", total=_steps(settings, action)) as task,
     ):
-        shop = open_workshop(
+        context = open_context(
             settings, labels_folder, labels, action, every, encoder, embedded, work, task, run
         )
-        fixed = _fit_fixed_split(shop)
-        record = _write(shop, fixed, labels, by_document, labels_folder, router_folder, progress)
+        fixed = _fit_fixed_split(context)
+        record = _write(context, fixed, labels, by_document, labels_folder, router_folder, progress)
         run.log_router(router_folder)
     return record
 
@@ -129,30 +129,30 @@ class _FixedSplit:
     settled: Settled
 
 
-def _fit_fixed_split(shop: Workshop) -> _FixedSplit:
-    settings, splits = shop.settings, shop.action.splits
-    train = fitting.comparable_rows(shop, splits == "train")
-    validation = fitting.comparable_rows(shop, splits == "val")
+def _fit_fixed_split(context: FitContext) -> _FixedSplit:
+    settings, splits = context.settings, context.action.splits
+    train = fitting.comparable_rows(context, splits == "train")
+    validation = fitting.comparable_rows(context, splits == "val")
     heads: dict[str, Heads] = {}
-    frozen = fitting.fit_frozen(shop, _frozen_lams(settings), train, validation, log=True)
+    frozen = fitting.fit_frozen(context, _frozen_lams(settings), train, validation, log=True)
     start = frozen if settings.lora.start_from_frozen else None
     if settings.encoder_mode == "lora":
-        heads[PER_LAM] = fitting.fit_lora_heads(shop, settings.lams, start, train, validation)
+        heads[PER_LAM] = fitting.fit_lora_heads(context, settings.lams, start, train, validation)
     else:
         heads[PER_LAM] = frozen.only(settings.lams)
         if settings.lora_lams:
             heads[PER_LAM_LORA] = fitting.fit_lora_heads(
-                shop, settings.lora_lams, start, train, validation
+                context, settings.lora_lams, start, train, validation
             )
-    fitted = fit_policies(shop, heads, train, validation, splits != "test")
-    settled = settle(shop, fitted, train, validation)
+    fitted = fit_policies(context, heads, train, validation, splits != "test")
+    settled = settle(context, fitted, train, validation)
     if settled.asked not in settled.fitted.learned:  # renamed, as there are no gates
         heads = {ROUTER if name == settled.asked else name: one for name, one in heads.items()}
     return _FixedSplit(heads, settled)
 
 
 def _write(
-    shop: Workshop,
+    context: FitContext,
     fixed: _FixedSplit,
     labels: Labels,
     by_document: NDArray[np.intp] | None,
@@ -161,29 +161,29 @@ def _write(
     progress: Progress,
 ) -> RouterRecord:
     manifest = labels.manifest
-    splits, everyone = shop.action.splits, np.arange(len(shop.action))
+    splits, everyone = context.action.splits, np.arange(len(context.action))
     settled, label_hash = fixed.settled, labels_hash(labels_folder)
     learned, overheads, defaults = settled.fitted.learned, settled.overheads, settled.defaults
     decisions = DecisionTable()
-    add_static_arms(decisions, shop.every, splits)
-    chosen = add_decisions(decisions, shop, settled.fitted, everyone, splits, overheads)
+    add_static_arms(decisions, context.every, splits)
+    chosen = add_decisions(decisions, context, settled.fitted, everyone, splits, overheads)
     typical = {
         name: {cost: np.full_like(times, np.median(times)) for cost, times in costs.items()}
         for name, costs in overheads.items()
     }
-    _cross_validate(shop, settled.asked, decisions, typical)
+    _cross_validate(context, settled.asked, decisions, typical)
     if by_document is not None:
-        _cross_validate_documents(shop, settled, by_document, decisions, typical, progress)
-    best_static = _best_static_policy(shop)
+        _cross_validate_documents(context, settled, by_document, decisions, typical, progress)
+    best_static = _best_static_policy(context)
     record = RouterRecord(
-        arms=shop.action.arms,
+        arms=context.action.arms,
         defaults=defaults,
-        tau=shop.settings.tau,
-        lams=shop.settings.lams,
-        encoder_id=shop.encoder.resolved.encoder_id,
-        encoder_revision=shop.encoder.resolved.revision,
-        expected=_expected(shop, chosen, best_static),
-        datasets=_arms_of_datasets(shop.action),
+        tau=context.settings.tau,
+        lams=context.settings.lams,
+        encoder_id=context.encoder.resolved.encoder_id,
+        encoder_revision=context.encoder.resolved.revision,
+        expected=_expected(context, chosen, best_static),
+        datasets=_arms_of_datasets(context.action),
         arm_options=arm_options(manifest),
         arm_encoders=arm_encoders(manifest),
         overhead_ms={
@@ -193,21 +193,25 @@ def _write(
         gates=described_gates(learned[ROUTER]),
         warnings=(
             *validation_warnings(
-                shop.settings,
-                len(fitting.comparable_rows(shop, splits == "val")),
-                compares_sets=not all(one.by_query for one in learned.values()),
+                context.settings,
+                len(fitting.comparable_rows(context, splits == "val")),
+                compares_sets=not all(one.query_dependent for one in learned.values()),
             ),
             *split_warnings(labels, learned),
-            *shared_parts(manifest, shop.encoder).apart,
+            *shared_parts(manifest, context.encoder).apart,
         ),
-        training_metrics=_metrics(shop, fixed, chosen),
+        training_metrics=_metrics(context, fixed, chosen),
         quality_measure=labels.primary_measure,
-        latency_total_ms=float(shop.action.total_latency_ms()[shop.action.comparable].mean()),
+        latency_total_ms=float(context.action.total_latency_ms()[context.action.comparable].mean()),
         labels_hash=label_hash,
         calibration={
             name: curve
             for name in sorted({defaults.select, defaults.search})
-            if (curve := calibrate_on_validation(shop, learned[name], overheads[name], label_hash))
+            if (
+                curve := calibrate_on_validation(
+                    context, learned[name], overheads[name], label_hash
+                )
+            )
         },
     )
     # What ``router`` asks lies inside it.
@@ -219,18 +223,18 @@ def _write(
 
 
 def _cross_validate(
-    shop: Workshop, default: str, decisions: DecisionTable, overheads: Overheads
+    context: FitContext, default: str, decisions: DecisionTable, overheads: Overheads
 ) -> None:
     """Decide every query once more, by policies that never saw its group."""
-    settings = shop.settings
+    settings = context.settings
     if settings.cross_validation_folds < 2:
         return
-    folds = fold_of_queries(shop.action, settings.cross_validation_folds, settings.seed)
-    _decide_in_folds(shop, default, folds, FOLDS, decisions, overheads)
+    folds = fold_of_queries(context.action, settings.cross_validation_folds, settings.seed)
+    _decide_in_folds(context, default, folds, FOLDS, decisions, overheads)
 
 
 def _cross_validate_documents(
-    shop: Workshop,
+    context: FitContext,
     settled: Settled,
     folds: NDArray[np.intp],
     decisions: DecisionTable,
@@ -243,20 +247,22 @@ def _cross_validate_documents(
     """
     per_lam, wanted = settled.asked == PER_LAM, {settled.asked, settled.defaults.search}
     if settled.asked.startswith("ensemble_"):
-        wanted |= set(shop.settings.ensemble.members)
-    names = decided_again(settled.fitted.learned, wanted, shop.settings)
+        wanted |= set(context.settings.ensemble.members)
+    names = decided_again(settled.fitted.learned, wanted, context.settings)
     if not names:
         return
-    settings = shop.settings.model_copy(update={"policies": names})
+    settings = context.settings.model_copy(update={"policies": names})
     steps = sum(one.steps(settings) for one in learners_of(settings))
     steps = len(set(folds.tolist())) * (steps + per_lam * len(settings.lams))
     with progress.task("document folds", total=steps) as task:
-        shop = replace(shop, settings=settings, task=task)
-        _decide_in_folds(shop, settled.asked, folds, DOCUMENT_FOLDS, decisions, overheads, per_lam)
+        context = replace(context, settings=settings, task=task)
+        _decide_in_folds(
+            context, settled.asked, folds, DOCUMENT_FOLDS, decisions, overheads, per_lam
+        )
 
 
 def _decide_in_folds(
-    shop: Workshop,
+    context: FitContext,
     default: str,
     folds: NDArray[np.intp],
     prefix: str,
@@ -265,29 +271,29 @@ def _decide_in_folds(
     per_lam: bool = True,
 ) -> None:
     named = np.array([f"{prefix}{fold}" for fold in folds], dtype=object)
-    add_static_arms(decisions, shop.every, named)
+    add_static_arms(decisions, context.every, named)
     for fold in sorted(set(folds)):
-        rows = rows_of_fold(shop, folds, fold)
+        rows = rows_of_fold(context, folds, fold)
         if rows is not None:
             unseen = np.flatnonzero(folds == fold)
-            fitted = fit_fold(shop, rows, per_lam)
+            fitted = fit_fold(context, rows, per_lam)
             costs = overheads.get(default, overheads[ROUTER])
-            fitted = with_default(shop, fitted, default, costs, rows.train, rows.validation)
-            add_decisions(decisions, shop, fitted, unseen, named[unseen], overheads)
+            fitted = with_default(context, fitted, default, costs, rows.train, rows.validation)
+            add_decisions(decisions, context, fitted, unseen, named[unseen], overheads)
 
 
 def _metrics(
-    shop: Workshop, fixed: _FixedSplit, chosen: Mapping[tuple[str, float], Chosen]
+    context: FitContext, fixed: _FixedSplit, chosen: Mapping[tuple[str, float], Chosen]
 ) -> dict[str, Any]:
     """Policy → λ → the kept epoch, and what the choices come to on validation and test."""
     found: dict[str, Any] = {}
     for (name, lam), one in chosen.items():
         entry: dict[str, Any] = {}
         policy = fixed.settled.fitted.learned[name]
-        chooses = policy.by_query and policy.asks_at(lam)
+        chooses = policy.query_dependent and policy.asks_at(lam)
         for split in ("val", "test"):
-            rows = shop.action.splits == split
-            entry[split] = held_out_metrics(_rows(shop, split), one.rows(rows), lam, chooses)
+            rows = context.action.splits == split
+            entry[split] = held_out_metrics(_rows(context, split), one.rows(rows), lam, chooses)
         if name in fixed.head_metrics:
             entry["kept_epoch"] = dict(fixed.head_metrics[name].metrics[lam])
         found.setdefault(name, {})[f"{lam:g}"] = entry
@@ -295,30 +301,30 @@ def _metrics(
 
 
 def _expected(
-    shop: Workshop, chosen: Mapping[tuple[str, float], Chosen], best_static: StaticPolicy
+    context: FitContext, chosen: Mapping[tuple[str, float], Chosen], best_static: StaticPolicy
 ) -> dict[str, dict[float, dict[str, Expected]]]:
     """Policy → λ → arm → what validation queries say of the arm where the policy chooses it."""
-    table, validation = _rows(shop, "val"), shop.action.splits == "val"
+    table, validation = _rows(context, "val"), context.action.splits == "val"
     found: dict[str, dict[float, dict[str, Expected]]] = {}
     for (name, lam), one in chosen.items():
         found.setdefault(name, {})[lam] = expected_per_arm(table, one.rows(validation))
-    for lam in shop.settings.lams:
+    for lam in context.settings.lams:
         plans = best_static.decide([""] * len(table), lam).plans
         columns = answering_columns(plans, table.arms)
         found.setdefault(best_static.name, {})[lam] = expected_per_arm(table, Chosen(columns, None))
     return found
 
 
-def _best_static_policy(shop: Workshop) -> StaticPolicy:
+def _best_static_policy(context: FitContext) -> StaticPolicy:
     """The best arm of A at each λ, chosen on training and validation queries."""
-    seen = shop.action.rows(shop.action.splits != "test")
-    best = fitting.fit_best_static(seen, seen, shop.settings.lams)
-    choice = {lam: shop.action.arms[one.overall[0]] for lam, one in best.items()}
-    return StaticPolicy(BEST_STATIC, shop.action.arms, choice)
+    seen = context.action.rows(context.action.splits != "test")
+    best = fitting.fit_best_static(seen, seen, context.settings.lams)
+    choice = {lam: context.action.arms[one.overall[0]] for lam, one in best.items()}
+    return StaticPolicy(BEST_STATIC, context.action.arms, choice)
 
 
-def _rows(shop: Workshop, split: str) -> RoutingTable:
-    return shop.action.rows(shop.action.splits == split)
+def _rows(context: FitContext, split: str) -> RoutingTable:
+    return context.action.rows(context.action.splits == split)
 
 
 def _arms_of_datasets(table: RoutingTable) -> dict[str, tuple[str, ...]]:

@@ -1,6 +1,6 @@
 """Made queries as a BEIR folder that remembers what it was made from.
 
-``made_from.json`` stands in the folder beside the BEIR files and is written last.
+``provenance.json`` stands in the folder beside the BEIR files and is written last.
 """
 
 from __future__ import annotations

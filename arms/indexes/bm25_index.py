@@ -32,7 +32,7 @@ _MATRIX = ("data", "indices", "indptr")
 
 
 @dataclass(frozen=True)
-class Wording:
+class Analyzer:
     """How a text becomes terms. Equal wordings make equal terms."""
 
     language: str
@@ -110,15 +110,15 @@ def stop_words_of(language: str, wanted: bool | Sequence[str] | None) -> tuple[s
 class TermReader:
     """Turns texts into terms: lower case, words, stop words out, stems."""
 
-    def __init__(self, wording: Wording) -> None:
-        pattern, stop_words = wording.token_pattern, map(composed, wording.stop_words)
+    def __init__(self, analyzer: Analyzer) -> None:
+        pattern, stop_words = analyzer.token_pattern, map(composed, analyzer.stop_words)
         self._words_of: Callable[[str], list[str]] = search_words
         if pattern is None:
             stop_words = map(folded, stop_words)
         else:
             self._words_of = re.compile(pattern).findall
         self._stop_words = frozenset(stop_words)
-        self._algorithm = wording.stemmer
+        self._algorithm = analyzer.stemmer
         self._own = threading.local()  # a PyStemmer object isn't safe to share between threads
 
     def terms(self, text: str) -> list[str]:
@@ -135,14 +135,14 @@ class TermReader:
 
 
 def write_bm25(
-    folder: Path, texts: Iterable[str], wording: Wording, parameters: dict[str, Any]
+    folder: Path, texts: Iterable[str], analyzer: Analyzer, parameters: dict[str, Any]
 ) -> None:
     """Index ``texts`` into ``folder``; ``parameters`` are bm25s's ``k1, b, delta, method``.
 
     Terms are numbered in order of appearance, so the same corpus gives the same bytes. In memory
     stand four bytes per term of the corpus, then bm25s's matrix.
     """
-    reader = TermReader(wording)
+    reader = TermReader(analyzer)
     vocabulary: dict[str, int] = {}
     documents = []
     for text in texts:
@@ -163,9 +163,9 @@ def write_bm25(
 class Bm25Index:
     """An opened index: the term columns stay on disk until a query needs them."""
 
-    def __init__(self, folder: Path, wording: Wording, n_units: int) -> None:
+    def __init__(self, folder: Path, analyzer: Analyzer, n_units: int) -> None:
         source = folder / _INDEX_FOLDER
-        self._reader = TermReader(wording)
+        self._reader = TermReader(analyzer)
         self._n_units = n_units
         text = (source / "vocab.index.json").read_text(encoding="utf-8")
         self._vocabulary: dict[str, int] = json.loads(text)

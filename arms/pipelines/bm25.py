@@ -15,8 +15,8 @@ from arms.corpora.granularity import units
 from arms.corpora.languages import check_language
 from arms.indexes import folder
 from arms.indexes.bm25_index import (
+    Analyzer,
     Bm25Index,
-    Wording,
     check_token_pattern,
     snowball_algorithm,
     stop_words_of,
@@ -57,10 +57,10 @@ class Bm25Options(Settings):
 
     _check_token_pattern = field_validator("token_pattern")(check_token_pattern)
 
-    def wording(self, corpus: Corpus) -> Wording:
+    def analyzer(self, corpus: Corpus) -> Analyzer:
         """Settle what is left to the corpus's language."""
         language = self.language or corpus.language
-        return Wording(
+        return Analyzer(
             language,
             snowball_algorithm(language, self.stemmer),
             stop_words_of(language, self.stop_words),
@@ -72,17 +72,17 @@ class Bm25Options(Settings):
         return {"k1": self.k1, "b": self.b, "delta": self.delta, "method": self.method}
 
 
-def _settled(spec: ArmSpec, corpus: Corpus) -> tuple[Wording, dict[str, Any], dict[str, Any]]:
+def _settled(spec: ArmSpec, corpus: Corpus) -> tuple[Analyzer, dict[str, Any], dict[str, Any]]:
     """Return the wording, bm25s's parameters, and both as the options that the index records."""
     options = parse_options(Bm25Options, spec.options, spec.identity)
-    wording, parameters = options.wording(corpus), options.parameters()
+    analyzer, parameters = options.analyzer(corpus), options.parameters()
     recorded = {
-        "language": wording.language,
-        "stemmer": wording.stemmer,
-        "stop_words": list(wording.stop_words),
-        "token_pattern": wording.token_pattern,
+        "language": analyzer.language,
+        "stemmer": analyzer.stemmer,
+        "stop_words": list(analyzer.stop_words),
+        "token_pattern": analyzer.token_pattern,
     }
-    return wording, parameters, recorded | parameters
+    return analyzer, parameters, recorded | parameters
 
 
 def _texts(corpus: Corpus, granularity: Granularity, task: Task) -> Iterator[str]:
@@ -111,7 +111,7 @@ class PipelineArm(Arm):
     @classmethod
     def build(cls, spec: ArmSpec, corpus: Corpus, index_root: Path, progress: Progress) -> None:
         """Index the corpus; the whole index is one unit of work (see :meth:`Arm.build`)."""
-        wording, parameters, _ = _settled(spec, corpus)
+        analyzer, parameters, _ = _settled(spec, corpus)
         source = cls.source(spec, corpus)
         if folder.finished(source, index_root):
             return
@@ -120,15 +120,15 @@ class PipelineArm(Arm):
             build.n_units = table.n_units
             with progress.task(f"{spec.identity}: reading words", table.n_units) as task:
                 texts = _texts(corpus, spec.granularity, task)
-                write_bm25(build.folder, texts, wording, parameters)
+                write_bm25(build.folder, texts, analyzer, parameters)
 
     @classmethod
     def open(cls, spec: ArmSpec, corpus: Corpus, index_root: Path) -> PipelineArm:
         """Open the index memory-mapped (see :meth:`Arm.open`)."""
-        wording, _, _ = _settled(spec, corpus)
+        analyzer, _, _ = _settled(spec, corpus)
         place = folder.open_folder(cls.source(spec, corpus), index_root)
         table = UnitTable(place)
-        return cls(spec, Bm25Index(place, wording, table.n_units), table)
+        return cls(spec, Bm25Index(place, analyzer, table.n_units), table)
 
     def rank_batch(self, queries: Sequence[str], k: int, clock: StageClock) -> list[Ranking]:
         """Score all units, fold them to documents, keep the best ``k`` above 0."""

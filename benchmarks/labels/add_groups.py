@@ -21,8 +21,8 @@ from arms.corpora.corpus import Dataset
 from oracle.groups import group_queries, groups_in_force, split_entry
 from oracle.labels import MANIFEST, SPLIT, read_labels
 from oracle.quality import relevant_ids_of
+from oracle.redact import attach_texts
 from oracle.tables import GROUP_COLUMNS, QUERY_SCHEMA, RELEVANT_IDS, write_table
-from oracle.withhold import attach_texts
 
 HERE = Path(__file__).parent
 RECIPES = HERE.parent.parent / "training" / "recipes"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from oracle.withhold import export_without_text
+from oracle.redact import export_without_text
 
 HERE = Path(__file__).parent
 TEXT_ARMS = (

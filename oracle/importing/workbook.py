@@ -51,7 +51,7 @@ class SheetEntry:
     """Name of the sheet's file inside the archive."""
 
     @property
-    def described(self) -> str:
+    def display_name(self) -> str:
         """The name, and what is unusual about the sheet."""
         notes = {"visible": "", "hidden": " (hidden)", "chart": " (a chart)"}
         return f"'{self.name}'{notes[self.kind]}"
@@ -103,7 +103,7 @@ def open_sheet(path: Path, sheet: str | None) -> Iterator[Iterator[Sequence[Any]
             rows = cells.iter_rows(values_only=True)
         except (*DAMAGE, AttributeError, IndexError) as error:
             raise LabelsError(f"{path} is no readable XLSX file ({error})") from error
-        others = [one.described for one in sheets if one is not chosen]
+        others = [one.display_name for one in sheets if one is not chosen]
         if others and sheet is None:
             _log.warning(
                 "%s: reading the sheet '%s', the first visible one; other sheets: %s (l2r import "
@@ -137,7 +137,7 @@ def filled(rows: Iterable[Sequence[Any]], merged: Sequence[MergedRange]) -> Iter
 
 
 def _chosen(path: Path, sheets: Sequence[SheetEntry], wanted: str | None) -> SheetEntry:
-    listed = ", ".join(one.described for one in sheets)
+    listed = ", ".join(one.display_name for one in sheets)
     if wanted is None:
         found = next((one for one in sheets if one.kind == "visible"), None)
         if found is None:

@@ -15,6 +15,7 @@ from arms.errors import LabelsError, SettingsError
 from arms.sole_writer import writes
 from oracle.best_arm import best_arms
 from oracle.labels import MANIFEST, Labels, read_labels
+from oracle.redact import OPAQUE_GROUPS, withhold_texts, without_paths
 from oracle.release.card import CardContent, write_card
 from oracle.release.checksums import sha256_of, write_checksums
 from oracle.release.json_schema import release_json_schema
@@ -34,7 +35,6 @@ from oracle.release.statistics import arm_statistics, dataset_statistics
 from oracle.release.verify import verify_release
 from oracle.settings import OracleSettings
 from oracle.tables import GRADE, PAGE_FIELDS, RELEVANT_GRADES, write_table
-from oracle.withhold import OPAQUE_GROUPS, withhold_texts, without_paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def release_labels(
         labels_folder: what ``l2r oracle`` or ``l2r import`` wrote.
         target: made or replaced; an existing folder must be a release, or empty.
         licence: what the user states.
-        text: ``keep``, ``omit`` or ``hash`` (:func:`oracle.withhold.withhold_texts`).
+        text: ``keep``, ``omit`` or ``hash`` (:func:`oracle.redact.withhold_texts`).
         name: heading of the card; default: the name of ``target``.
         with_runs: also release the rankings, where the labels have them.
 

@@ -25,7 +25,7 @@ from router.policies.files import (
     write_arrays,
     write_policy_json,
 )
-from router.policy import NOTHING, FloatArray, Known, Policy
+from router.policy import NO_INPUTS, FloatArray, Policy, PolicyInputs
 from router.text_style import NUMBERS, text_style
 from router.text_views import NgramSpec, encodable, ngram_ids
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from router.activations import ActivationEncoder
 
 WEIGHTS = "weights.safetensors"
-_KEYS = ("name", "arms", "ngrams", "made_from", *ENCODER_KEYS)
+_KEYS = ("name", "arms", "ngrams", "provenance", *ENCODER_KEYS)
 Weights = NDArray[np.float32]
 
 
@@ -64,10 +64,10 @@ class ActivationsPolicy(Policy):
         encoder: FrozenQueries,
         ngrams: Sequence[NgramSpec],
         weights: Mapping[str, Weights],
-        made_from: Mapping[str, Any] | None = None,
+        provenance: Mapping[str, Any] | None = None,
     ) -> None:
         self.name, self.arms, self.ngrams = name, tuple(arms), tuple(ngrams)
-        self.weights, self.made_from = dict(weights), dict(made_from or {})
+        self.weights, self.provenance = dict(weights), dict(provenance or {})
         self._encoder = encoder
         self._activations: ActivationEncoder | None = None
         self._lock = threading.Lock()
@@ -91,7 +91,7 @@ class ActivationsPolicy(Policy):
         self._loaded()
 
     def probabilities(
-        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
     ) -> FloatArray:
         """(len(queries), len(arms)) rows that sum to 1; nothing that is known is used."""
         logits = self.logits(queries)
@@ -119,7 +119,7 @@ class ActivationsPolicy(Policy):
             "name": self.name,
             "arms": list(self.arms),
             "ngrams": [asdict(spec) for spec in self.ngrams],
-            "made_from": self.made_from,
+            "provenance": self.provenance,
             **self._encoder.describe(),
         }
         write_policy_json(folder, self.kind, content)
@@ -138,7 +138,9 @@ class ActivationsPolicy(Policy):
             ngrams = tuple(NgramSpec(**given) for given in content["ngrams"])
         weights = read_arrays(folder / WEIGHTS, weight_shapes(len(content["arms"]), ngrams))
         encoder = FrozenQueries.read(content)
-        return cls(content["name"], content["arms"], encoder, ngrams, weights, content["made_from"])
+        return cls(
+            content["name"], content["arms"], encoder, ngrams, weights, content["provenance"]
+        )
 
     def _dense(self) -> dict[str, Weights]:
         return {key: self.weights[key] for key in ("activations", "style", "bias")}

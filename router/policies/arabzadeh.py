@@ -28,7 +28,7 @@ from router.policies.files import (
     write_policy_json,
 )
 from router.policies.over_vectors import VectorPolicy
-from router.policy import NOTHING, Decided, Embeddings, Known, Plan, masked
+from router.policy import NO_INPUTS, Decisions, Embeddings, Plan, PolicyInputs, masked
 
 
 def escalation_threshold(held_out: FloatArray, lam: float) -> float:
@@ -86,7 +86,9 @@ class ArabzadehPolicy(VectorPolicy):
         """Return the classifier's probabilities, the same at every λ."""
         return self.head.probabilities(vectors), None
 
-    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
+    def decide(
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
+    ) -> Decisions:
         """Stay or escalate; ties between the other arms go to the earlier one.
 
         Where only the cheapest arm competes a query stays, and where it doesn't, it escalates.
@@ -110,7 +112,7 @@ class ArabzadehPolicy(VectorPolicy):
                 f"escalated: the probability of {self.cheapest} is below {threshold:.3g}",
             )
         )
-        return Decided(
+        return Decisions(
             tuple(Plan((self.arms[place],)) for place in chosen.tolist()),
             rows,
             reasons=tuple(

@@ -28,7 +28,7 @@ from router.policies.files import (
     write_arrays,
     write_policy_json,
 )
-from router.policy import NOTHING, Known, Policy
+from router.policy import NO_INPUTS, Policy, PolicyInputs
 
 if TYPE_CHECKING:
     from router.query_encoder import Dtype, QueryEncoder
@@ -155,7 +155,7 @@ class EncoderPolicy(Policy):
         return self._encoder_for(self.nearest_lam(lam)).embed(queries)
 
     def probabilities(
-        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
     ) -> FloatArray:
         """(len(queries), len(arms)) rows that sum to 1; one batch through the encoder.
 

@@ -21,7 +21,7 @@ from arms.reward import FloatArray
 from router.policies.files import ascending_lams, read_policy_json, write_policy_json
 from router.policies.gated import GatedPolicy
 from router.policies.guarded import GuardedPolicy
-from router.policy import NOTHING, Decided, Known, Plan, Policy, masked
+from router.policy import NO_INPUTS, Decisions, Plan, Policy, PolicyInputs, masked
 from router.policy_names import ROUTER
 
 Rule = Literal["confidence", "majority", "blend"]
@@ -80,20 +80,22 @@ class EnsemblePolicy(Policy):
             one.prepare(one.nearest_lam(lam))
 
     def probabilities(
-        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
     ) -> FloatArray:
         """(len(queries), len(arms)) the answering member's, shares of the votes, or the blend."""
         unmasked = replace(known, competes=None, preference=None)
         return self._rows(queries, lam, unmasked)
 
-    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
+    def decide(
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
+    ) -> Decisions:
         """Choose among the arms that compete: members vote for none but those."""
         rows = self._rows(queries, lam, known)
         chosen = rows.argmax(axis=1).tolist() if len(rows) else []
-        return Decided(tuple(Plan((self.arms[column],)) for column in chosen), rows)
+        return Decisions(tuple(Plan((self.arms[column],)) for column in chosen), rows)
 
     def member_rows(
-        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
     ) -> list[FloatArray]:
         """(n, A) of each member; queries are embedded once for all that share an encoder."""
         with_vectors = self.with_vectors(queries, lam, known)
@@ -109,7 +111,7 @@ class EnsemblePolicy(Policy):
         near = min(self.thresholds, key=lambda known: (round(abs(known - lam), 12), known))
         return self.thresholds[near]
 
-    def _rows(self, queries: Sequence[str], lam: float, known: Known) -> FloatArray:
+    def _rows(self, queries: Sequence[str], lam: float, known: PolicyInputs) -> FloatArray:
         return self.combine(self.member_rows(queries, lam, known), lam)
 
     def combine(self, rows: Sequence[FloatArray], lam: float) -> FloatArray:

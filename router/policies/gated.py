@@ -22,12 +22,12 @@ from arms.errors import RouterError
 from arms.records import Ranking
 from arms.reward import BoolArray, FloatArray, reward
 from router.policies.files import read_policy_json, write_policy_json
-from router.policy import NOTHING, Decided, Embeddings, Known, Plan, Policy
+from router.policy import NO_INPUTS, Decisions, Embeddings, Plan, Policy, PolicyInputs
 
 INNER = "inner"
 _DID_NOT_PAY = "choosing didn't pay at this λ on validation queries: the best single arm answers"
 CLOSED_KEY = 0
-"""Of :meth:`GatedPolicy.cost_at` where the inner policy isn't run; its own keys follow."""
+"""Of :meth:`GatedPolicy.overhead_key` where the inner policy isn't run; its own keys follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,9 @@ class GatedPolicy(Policy):
         return self.inner.learns_documents
 
     @property
-    def described(self) -> str:
+    def display_name(self) -> str:
         """Its kind, then the inner policy's."""
-        return f"{self.kind} {self.inner.described}"
+        return f"{self.kind} {self.inner.display_name}"
 
     def gate_at(self, lam: float) -> Gate:
         """Return the gate of the nearest λ that has one, ties downwards."""
@@ -126,27 +126,30 @@ class GatedPolicy(Policy):
         """Return the inner policy's where its gate is open, else none."""
         return self.inner.probes_at(lam, allowed, dataset) if self.gate_at(lam).is_open else ()
 
-    def cost_at(self, lam: float, dataset: str | None = None) -> int:
+    def overhead_key(self, lam: float, dataset: str | None = None) -> int:
         """Return ``CLOSED_KEY`` where the gate is closed, else one more than the inner key."""
         is_open = self.gate_at(lam).is_open
-        return 1 + self.inner.cost_at(lam, dataset) if is_open else CLOSED_KEY
+        return 1 + self.inner.overhead_key(lam, dataset) if is_open else CLOSED_KEY
 
-    def lams_of_costs(self) -> dict[int, float]:
-        """Each :meth:`cost_at` there is → a λ where it is met."""
-        inner = self.inner.lams_of_costs()
+    def overhead_keys(self) -> dict[int, float]:
+        """Each :meth:`overhead_key` there is → a λ where it is met."""
+        inner = self.inner.overhead_keys()
         found = {
-            self.cost_at(lam): lam for lam in [*reversed(self.gates), *reversed(inner.values())]
+            self.overhead_key(lam): lam
+            for lam in [*reversed(self.gates), *reversed(inner.values())]
         }
         return dict(sorted(found.items()))
 
     def probabilities(
-        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
     ) -> FloatArray:
         """(len(queries), len(arms)) of the inner policy; 1 for the arm that answers unasked."""
         unmasked = replace(known, competes=None, preference=None)
         return self.decide(queries, lam, unmasked).probabilities
 
-    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
+    def decide(
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
+    ) -> Decisions:
         """See :class:`Policy`; a query that stays with the best single arm has its reason."""
         gate, asked = self.gate_at(lam), self._asked(lam, known, len(queries))
         if not asked.any():
@@ -171,7 +174,7 @@ class GatedPolicy(Policy):
             plans[row] = part.plans[place]
             reasons[row] = None if part.reasons is None else part.reasons[place]
             rankings[row] = None if part.rankings is None else part.rankings[place]
-        return Decided(
+        return Decisions(
             tuple(plans),
             rows,
             None if part.predicted_quality is None else quality,
@@ -180,23 +183,23 @@ class GatedPolicy(Policy):
             unasked=~asked,
         )
 
-    def _unasked(self, lam: float, known: Known, n: int) -> Decided:
+    def _unasked(self, lam: float, known: PolicyInputs, n: int) -> Decisions:
         """Answer n queries with the best single arm; made to cost next to nothing."""
         reasons = tuple(self._reasons(known, n))
         unasked = np.ones(n, dtype=bool)
         if known.competes is None and n:
             plan, row = self._best_at(lam)
-            return Decided((plan,) * n, np.repeat(row, n, 0), reasons=reasons, unasked=unasked)
+            return Decisions((plan,) * n, np.repeat(row, n, 0), reasons=reasons, unasked=unasked)
         best = best_arms(self._quality, self._latency_share, lam, known.competes, n)
         plans = tuple(Plan((self.arms[column],)) for column in best.tolist())
-        return Decided(plans, np.eye(len(self.arms))[best], reasons=reasons, unasked=unasked)
+        return Decisions(plans, np.eye(len(self.arms))[best], reasons=reasons, unasked=unasked)
 
     def _best_alone(self, lam: float) -> tuple[Plan, FloatArray]:
         """The plan of the best single arm of all, and its (1, A) probabilities."""
         column = best_arms(self._quality, self._latency_share, lam, None, 1)
         return Plan((self.arms[int(column[0])],)), np.eye(len(self.arms))[column]
 
-    def _reasons(self, known: Known, n: int) -> list[str | None]:
+    def _reasons(self, known: PolicyInputs, n: int) -> list[str | None]:
         """(n,) why the best single arm answers, where it does."""
         if known.datasets is None:
             return [_DID_NOT_PAY] * n
@@ -208,7 +211,7 @@ class GatedPolicy(Policy):
             for one in known.datasets
         ]
 
-    def _asked(self, lam: float, known: Known, n: int) -> BoolArray:
+    def _asked(self, lam: float, known: PolicyInputs, n: int) -> BoolArray:
         """(n,) whether the inner policy is run for the query."""
         if known.datasets is None:
             return np.full(n, self.asks_at(lam))
@@ -326,7 +329,7 @@ def staying(plan: Plan, arm: str, probes: Collection[str]) -> Plan:
 
 
 def behind(
-    decided: Decided, best: NDArray[np.intp], arms: Sequence[str], margin: float
+    decided: Decisions, best: NDArray[np.intp], arms: Sequence[str], margin: float
 ) -> BoolArray:
     """(n,) whether the arm preferred is ahead of ``best`` by less than ``margin``.
 

@@ -14,7 +14,7 @@ from arms.errors import RouterError
 from arms.reward import BoolArray, FloatArray, reward
 from router.domain import Domain
 from router.policies.files import read_arrays, read_policy_json, write_arrays, write_policy_json
-from router.policy import NOTHING, Decided, Embeddings, Known, Plan, Policy
+from router.policy import NO_INPUTS, Decisions, Embeddings, Plan, Policy, PolicyInputs
 
 INNER = "inner"
 DOMAIN = "domain.safetensors"
@@ -67,18 +67,20 @@ class GuardedPolicy(Policy):
         return self.inner.learns_documents
 
     @property
-    def described(self) -> str:
+    def display_name(self) -> str:
         """Its kind, then the inner policy's."""
-        return f"{self.kind} {self.inner.described}"
+        return f"{self.kind} {self.inner.display_name}"
 
     def probabilities(
-        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
     ) -> FloatArray:
         """(len(queries), len(arms)); 1 for the fallback arm where a query is foreign."""
         unmasked = replace(known, competes=None, preference=None)
         return self.decide(queries, lam, unmasked).probabilities
 
-    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
+    def decide(
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
+    ) -> Decisions:
         """See :class:`Policy`; each foreign query has its reason."""
         known = self.with_vectors(queries, lam, known)
         decided = self.inner.decide(queries, lam, known)
@@ -102,7 +104,7 @@ class GuardedPolicy(Policy):
             )
             if quality is not None:
                 quality[row] = self._quality[column]
-        return Decided(tuple(plans), rows, quality, tuple(reasons))
+        return Decisions(tuple(plans), rows, quality, tuple(reasons))
 
     def _fallback_arms(self, lam: float, competes: BoolArray | None, n: int) -> FloatArray:
         """(n,) column of the allowed arm with the best mean reward at ``lam``."""

@@ -30,7 +30,7 @@ from router.policies.files import (
 )
 from router.policies.over_arm_sets import OverArmSets
 from router.policies.over_vectors import softmax_over
-from router.policy import NOTHING, Decided, Known, Plan, masked
+from router.policy import NO_INPUTS, Decisions, Plan, PolicyInputs, masked
 
 _KEYS = ("name", "arms", "probe_depth", "tau", "arm_sets", "prior")
 _PRIOR = "prior.safetensors"
@@ -65,7 +65,7 @@ class ListFusionPolicy(OverArmSets[ListFusion]):
     ) -> None:
         super().__init__(name, arms, arm_sets, probe_depth, tau)
         self.prior = prior
-        self._last: dict[int, tuple[Known, tuple[str, ...], Decided]] = {}
+        self._last: dict[int, tuple[PolicyInputs, tuple[str, ...], Decisions]] = {}
         problems = self._problems()
         for arm_set in self.arm_sets:
             fusion = arm_set.model
@@ -81,7 +81,7 @@ class ListFusionPolicy(OverArmSets[ListFusion]):
         return self.prior is not None
 
     def probabilities(
-        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
     ) -> FloatArray:
         """(len(queries), len(arms)) softmax of the mean quality of each arm alone / τ.
 
@@ -100,7 +100,7 @@ class ListFusionPolicy(OverArmSets[ListFusion]):
                 values[self.arms.index(one.arms[0])] = one.quality
         return softmax_over(np.tile(values, (n, 1)), self.tau)
 
-    def merge(self, number: int, queries: Sequence[str], known: Known) -> Decided:
+    def merge(self, number: int, queries: Sequence[str], known: PolicyInputs) -> Decisions:
         """Fuse what the arms of the set found; see :meth:`OverArmSets.merge`.
 
         The last batch is remembered, as callers ask at several λ.
@@ -113,7 +113,7 @@ class ListFusionPolicy(OverArmSets[ListFusion]):
             self._last[number] = (known, tuple(queries), decided)
         return decided
 
-    def _fused(self, number: int, queries: Sequence[str], known: Known) -> Decided:
+    def _fused(self, number: int, queries: Sequence[str], known: PolicyInputs) -> Decisions:
         arm_set = self.arm_sets[number]
         fusion = arm_set.model
         assert fusion is not None
@@ -139,7 +139,7 @@ class ListFusionPolicy(OverArmSets[ListFusion]):
                 ranking = None
             plans.append(plan)
             rankings.append(ranking)
-        return Decided(tuple(plans), rows, rankings=tuple(rankings))
+        return Decisions(tuple(plans), rows, rankings=tuple(rankings))
 
     def save(self, folder: Path) -> None:
         """Write ``policy.json`` and, where there is a prior, ``prior.safetensors``."""

@@ -27,7 +27,7 @@ from arms.reward import FloatArray
 from router.arm_sets import ArmSet, read_arm_set
 from router.frozen_queries import ENCODER_KEYS, FrozenQueries
 from router.list_fusion import ListFusion
-from router.merged import Looked, names_of, ranked
+from router.merged import ScoredCandidates, names_of, ranked
 from router.policies.files import (
     POLICY,
     check_numbers,
@@ -41,12 +41,12 @@ from router.policies.list_fusion import ListFusionPolicy
 from router.policies.over_arm_sets import OverArmSets
 from router.policies.over_vectors import softmax_over
 from router.policy import (
-    NOTHING,
+    NO_INPUTS,
     Combine,
-    Decided,
+    Decisions,
     Embeddings,
-    Known,
     Plan,
+    PolicyInputs,
     masked,
 )
 from router.probe_features import LEAST_DEPTH, as_lists
@@ -195,7 +195,7 @@ class MergingPolicy(OverArmSets[MergingModel]):
         return False
 
     def probabilities(
-        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
     ) -> FloatArray:
         """(len(queries), len(arms)) softmax of expected quality / τ, over the arms that are run.
 
@@ -210,7 +210,7 @@ class MergingPolicy(OverArmSets[MergingModel]):
         looked = self._looked(number, queries, known)
         return softmax_over(self._expected(number, looked, len(queries)), self.tau)
 
-    def merge(self, number: int, queries: Sequence[str], known: Known) -> Decided:
+    def merge(self, number: int, queries: Sequence[str], known: PolicyInputs) -> Decisions:
         """Merge what the arms of an arm set with a model found.
 
         Where an arm was run that may not answer, nothing is merged: of the others that were run
@@ -240,9 +240,9 @@ class MergingPolicy(OverArmSets[MergingModel]):
             alone = expected[row, column] if self.arms[column] in ran else np.nan
             predicted.append(quality if merges else alone)
         told = np.array(predicted, dtype=np.float64).clip(0.0, 1.0)  # NaN: it wasn't looked at
-        return Decided(tuple(plans), rows, told, tuple(reasons), tuple(rankings))
+        return Decisions(tuple(plans), rows, told, tuple(reasons), tuple(rankings))
 
-    def _expected(self, number: int, looked: Looked, n: int) -> FloatArray:
+    def _expected(self, number: int, looked: ScoredCandidates, n: int) -> FloatArray:
         """(n, A) quality expected of each arm's own list; −inf of arms outside the set."""
         arm_set = self.arm_sets[number]
         assert isinstance(arm_set.model, RelevanceModel)
@@ -252,7 +252,7 @@ class MergingPolicy(OverArmSets[MergingModel]):
         )
         return values
 
-    def _looked(self, number: int, queries: Sequence[str], known: Known) -> Looked:
+    def _looked(self, number: int, queries: Sequence[str], known: PolicyInputs) -> ScoredCandidates:
         """Ask the arm set's model; the last batch is remembered, as callers ask at several λ."""
         arm_set, embeddings, probed = self.arm_sets[number], known.embeddings, known.probed
         if probed is None:
@@ -262,7 +262,7 @@ class MergingPolicy(OverArmSets[MergingModel]):
             )
         last = self._last.get(number)
         if last and last[0] == queries and last[1] is embeddings and last[2] is probed:
-            found: Looked = last[3]
+            found: ScoredCandidates = last[3]
             return found
         vectors = components = read = None
         if arm_set.reads_vectors and self.vectors is not None and self.queries is not None:
@@ -278,7 +278,7 @@ class MergingPolicy(OverArmSets[MergingModel]):
         of_query = query_columns(queries, components, arm_set.arms, lists)
         assert isinstance(arm_set.model, RelevanceModel)
         told = arm_set.model.tell(arm_set.arms, lists, of_query, vectors, read)
-        looked = Looked(lists, told.asked, told.gains, told.order, told.with_history)
+        looked = ScoredCandidates(lists, told.asked, told.gains, told.order, told.with_history)
         if len(queries) > 1:  # of one, overhead is measured by asking again
             self._last[number] = (list(queries), embeddings, probed, looked)
         return looked

@@ -26,7 +26,7 @@ from router.policies.files import (
     write_policy_json,
 )
 from router.policies.over_vectors import VectorPolicy
-from router.policy import NOTHING, Decided, Embeddings, Known, Plan, masked
+from router.policy import NO_INPUTS, Decisions, Embeddings, Plan, PolicyInputs, masked
 
 Fusions = Mapping[str, Sequence[str]]
 """Arm that fuses others → the arms it fuses."""
@@ -88,7 +88,9 @@ class MultiLabelPolicy(VectorPolicy):
         sigmoids = np.maximum(self.sigmoids(vectors, lam), 1e-12)
         return sigmoids / sigmoids.sum(axis=1, keepdims=True), None
 
-    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
+    def decide(
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
+    ) -> Decisions:
         """Fuse every competing arm above the threshold, the most probable first."""
         vectors = self._vectors(queries, known)
         sigmoids = self.sigmoids(vectors, lam)
@@ -103,7 +105,7 @@ class MultiLabelPolicy(VectorPolicy):
             alone = plan == Plan((self.arms[int(row.argmax())],))
             named = ", ".join(self.arms[column] for column in np.flatnonzero(passed))
             reasons.append(None if alone else f"above {self.threshold:g}: {named}")
-        return Decided(tuple(plans), rows, reasons=tuple(reasons))
+        return Decisions(tuple(plans), rows, reasons=tuple(reasons))
 
     def _plan(self, row: FloatArray, above: BoolArray) -> Plan:
         best_first = [int(column) for column in np.argsort(-row, kind="stable")]

@@ -20,7 +20,7 @@ from arms.reward import FloatArray
 from router.frozen_queries import ELSEWHERE
 from router.onnx_encoder import OnnxEncoder, OnnxSettings
 from router.policies.files import POLICY, lam_folder_name, read_policy_json, write_policy_json
-from router.policy import NOTHING, Decided, Embeddings, Known, Policy
+from router.policy import NO_INPUTS, Decisions, Embeddings, Policy, PolicyInputs
 
 INNER, GRAPH, TOKENIZER = "inner", "encoder.onnx", "tokenizer.json"
 
@@ -45,7 +45,7 @@ class OnnxPolicy(Policy):
         name: str,
         inner: Policy,
         encoders: Mapping[float | None, OnnxEncoder],
-        made_from: Mapping[str, Any] | None = None,
+        provenance: Mapping[str, Any] | None = None,
     ) -> None:
         if set(encoders) not in ({None}, set(inner.lams or ())):
             raise RouterError(
@@ -55,20 +55,22 @@ class OnnxPolicy(Policy):
         self.name, self.inner = name, inner
         self.arms, self.lams = inner.arms, inner.lams
         self.probes, self.probe_depth = inner.probes, inner.probe_depth
-        self.encoders, self.made_from = dict(encoders), dict(made_from or {})
+        self.encoders, self.provenance = dict(encoders), dict(provenance or {})
 
     @property
-    def described(self) -> str:
+    def display_name(self) -> str:
         """Its kind, then the inner policy's."""
-        return f"{self.kind} {self.inner.described}"
+        return f"{self.kind} {self.inner.display_name}"
 
     def probabilities(
-        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
     ) -> FloatArray:
         """See :class:`Policy`; vectors given are those of :meth:`embed` at the same λ."""
         return self.inner.probabilities(queries, lam, self.with_vectors(queries, lam, known))
 
-    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
+    def decide(
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
+    ) -> Decisions:
         """See :class:`Policy`."""
         return self.inner.decide(queries, lam, self.with_vectors(queries, lam, known))
 
@@ -96,7 +98,7 @@ class OnnxPolicy(Policy):
             "name": self.name,
             "lams": None if None in self.encoders else sorted(map(float, self.lams or ())),
             "runtime": asdict(one.settings),
-            "made_from": self.made_from,
+            "provenance": self.provenance,
         }
         write_policy_json(folder, self.kind, content)
         with atomic_file(folder / TOKENIZER) as temporary:
@@ -118,7 +120,7 @@ class OnnxPolicy(Policy):
         """
         from router.policies import load_policy
 
-        content = read_policy_json(folder, ("name", "lams", "runtime", "made_from"))
+        content = read_policy_json(folder, ("name", "lams", "runtime", "provenance"))
         inner = load_policy(folder / INNER)
         lams: list[float | None] = [None] if content["lams"] is None else content["lams"]
         graphs = {lam: _graph(folder, lam) for lam in lams}
@@ -131,7 +133,7 @@ class OnnxPolicy(Policy):
         tokenizer = (folder / TOKENIZER).read_text(encoding="utf-8", errors="replace")
         settings = OnnxSettings(**content["runtime"])
         encoders = {lam: OnnxEncoder(path, tokenizer, settings) for lam, path in graphs.items()}
-        return cls(content["name"], inner, encoders, content["made_from"])
+        return cls(content["name"], inner, encoders, content["provenance"])
 
 
 def _graph(folder: Path, lam: float | None) -> Path:

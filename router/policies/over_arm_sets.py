@@ -20,7 +20,7 @@ from arms.errors import RouterError
 from arms.reward import FloatArray, check_lam
 from router.arm_sets import ArmSet, RankerT, best_arm_set, lams_of_arm_sets
 from router.policies.over_vectors import softmax_over
-from router.policy import NOTHING, Decided, Expected, Known, Plan, Policy, masked
+from router.policy import NO_INPUTS, Decisions, Expected, Plan, Policy, PolicyInputs, masked
 
 
 class OverArmSets(Policy, Generic[RankerT]):
@@ -34,7 +34,7 @@ class OverArmSets(Policy, Generic[RankerT]):
         tau: of the softmax that turns qualities into probabilities.
     """
 
-    by_query: ClassVar[bool] = False
+    query_dependent: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class OverArmSets(Policy, Generic[RankerT]):
             )
 
     @abstractmethod
-    def merge(self, number: int, queries: Sequence[str], known: Known) -> Decided:
+    def merge(self, number: int, queries: Sequence[str], known: PolicyInputs) -> Decisions:
         """Answer with the ranking that a set with a model makes of what its arms found.
 
         Where an arm was run that may not answer, nothing is ranked anew: of the others that were
@@ -101,17 +101,17 @@ class OverArmSets(Policy, Generic[RankerT]):
         arm_set = self.arm_sets[self.arm_set_at(lam, allowed, dataset)]
         return () if arm_set.model is None else arm_set.run(allowed)
 
-    def cost_at(self, lam: float, dataset: str | None = None) -> int:
+    def overhead_key(self, lam: float, dataset: str | None = None) -> int:
         """Return the arm set."""
         return self.arm_set_at(lam, None, dataset)
 
-    def lams_of_costs(self) -> dict[int, float]:
+    def overhead_keys(self) -> dict[int, float]:
         """Each arm set that is taken at some λ → a λ inside its range, or at its end."""
         return lams_of_arm_sets(self.arm_sets)
 
     def other_costs(self) -> Mapping[int, Policy]:
         """Each arm set that is taken at no λ → the policy that takes it at every λ."""
-        taken = self.lams_of_costs()
+        taken = self.overhead_keys()
         return {
             number: self._always(number)
             for number in range(len(self.arm_sets))
@@ -134,7 +134,9 @@ class OverArmSets(Policy, Generic[RankerT]):
                 return Expected(arm_set.quality, arm_set.latency_ms, arm_set.queries)
         return None
 
-    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
+    def decide(
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
+    ) -> Decisions:
         """Rank anew what the arms of the set at λ found; see :meth:`merge`.
 
         Arms that don't compete for a query aren't run: the best set without them is.
@@ -148,7 +150,7 @@ class OverArmSets(Policy, Generic[RankerT]):
         }
         return next(iter(parts.values())) if len(parts) == 1 else _by_row(parts, numbers)
 
-    def _arm_sets_of(self, lam: float, known: Known, n: int) -> list[int]:
+    def _arm_sets_of(self, lam: float, known: PolicyInputs, n: int) -> list[int]:
         """(n,) the arm set of each query."""
         asked = known.datasets or (None,) * n
         may = (
@@ -169,15 +171,17 @@ class OverArmSets(Policy, Generic[RankerT]):
                 values[self.arms.index(one.arms[0])] = one.reward(lam)
         return softmax_over(np.tile(values, (n, 1)), self.tau)
 
-    def _single(self, lam: float, n: int, known: Known) -> Decided:
+    def _single(self, lam: float, n: int, known: PolicyInputs) -> Decisions:
         rows = masked(self._alone(lam, n), known)
         plans = tuple(Plan((self.arms[column],)) for column in rows.argmax(axis=1)) if n else ()
-        return Decided(plans, rows, reasons=("the best arm at this λ, whatever the query",) * n)
+        return Decisions(plans, rows, reasons=("the best arm at this λ, whatever the query",) * n)
 
     def _columns(self, arm_set: ArmSet[Any]) -> list[int]:
         return [self.arms.index(arm) for arm in arm_set.arms]
 
-    def _ran(self, arm_set: ArmSet[Any], row: int, known: Known) -> tuple[tuple[str, ...], bool]:
+    def _ran(
+        self, arm_set: ArmSet[Any], row: int, known: PolicyInputs
+    ) -> tuple[tuple[str, ...], bool]:
         """Which arms were run for the query, and whether all of them may answer."""
         competes, probed = known.competes, known.probed or {}
         ran, allowed = [], True
@@ -190,14 +194,14 @@ class OverArmSets(Policy, Generic[RankerT]):
         return tuple(ran), allowed
 
 
-def _by_row(parts: Mapping[int, Decided], numbers: Sequence[int]) -> Decided:
+def _by_row(parts: Mapping[int, Decisions], numbers: Sequence[int]) -> Decisions:
     """Take each query's row from the part of its arm set."""
     rows = list(enumerate(numbers))
 
-    def told(part: Decided, row: int) -> float:
+    def told(part: Decisions, row: int) -> float:
         return np.nan if part.predicted_quality is None else float(part.predicted_quality[row])
 
-    return Decided(
+    return Decisions(
         tuple(parts[number].plans[row] for row, number in rows),
         np.stack([parts[number].probabilities[row] for row, number in rows]),
         np.array([told(parts[number], row) for row, number in rows]),

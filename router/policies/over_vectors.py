@@ -9,7 +9,7 @@ import numpy as np
 
 from arms.reward import BoolArray, FloatArray
 from router.frozen_queries import FrozenQueries
-from router.policy import NOTHING, Decided, Embeddings, Known, Plan, Policy, masked
+from router.policy import NO_INPUTS, Decisions, Embeddings, Plan, Policy, PolicyInputs, masked
 
 
 class VectorPolicy(Policy):
@@ -34,23 +34,25 @@ class VectorPolicy(Policy):
         self.queries.load(self.device)
 
     def probabilities(
-        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
     ) -> FloatArray:
         """(len(queries), len(arms)) rows that sum to 1."""
         return self.judge(self._vectors(queries, known), lam, None)[0]
 
-    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
+    def decide(
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
+    ) -> Decisions:
         """Choose the most probable arm that competes; see :meth:`Policy.decide`."""
         rows, quality = self.judge(self._vectors(queries, known), lam, known.competes)
         rows = masked(rows, known)
         chosen = rows.argmax(axis=1) if len(rows) else np.zeros(0, dtype=np.intp)
-        return Decided(
+        return Decisions(
             tuple(Plan((self.arms[column],)) for column in chosen.tolist()),
             rows,
             None if quality is None else quality[np.arange(len(chosen)), chosen],
         )
 
-    def _vectors(self, queries: Sequence[str], known: Known) -> Embeddings:
+    def _vectors(self, queries: Sequence[str], known: PolicyInputs) -> Embeddings:
         given = known.embeddings
         return self.queries.embed(queries, self.device) if given is None else given
 

@@ -29,7 +29,7 @@ from arms.chat_endpoint import URL_VARIABLE, ChatEndpoint, ChatError
 from arms.errors import RouterError, SettingsError
 from arms.reward import FloatArray
 from router.policies.files import read_policy_json, write_policy_json
-from router.policy import NOTHING, Decided, Known, Plan, Policy, masked
+from router.policy import NO_INPUTS, Decisions, Plan, Policy, PolicyInputs, masked
 
 _BETWEEN = re.compile(r"\s*[,+]\s*")
 _AROUND = " \t\r\n.`'\"*"
@@ -115,12 +115,14 @@ class PromptedPolicy(Policy):
         self._endpoint: ChatEndpoint | None = None
 
     def probabilities(
-        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
     ) -> FloatArray:
         """(len(queries), len(arms)) even over the routes named."""
         return self._rows(self.replies(queries))
 
-    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
+    def decide(
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
+    ) -> Decisions:
         """Take the routes named, fused where there are several; say where the fallback answers."""
         replies = self.replies(queries)
         rows = masked(self._rows(replies), known)
@@ -133,7 +135,7 @@ class PromptedPolicy(Policy):
             None if one.outcome == PARSED else f"fallback, {one.outcome}: {one.detail}"
             for one in replies
         )
-        return Decided(tuple(plans), rows, reasons=reasons)
+        return Decisions(tuple(plans), rows, reasons=reasons)
 
     def replies(self, queries: Sequence[str]) -> list[Reply]:
         """Ask about every query that the cache doesn't answer; count what came."""

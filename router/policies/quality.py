@@ -32,7 +32,7 @@ from router.policies.files import (
     write_policy_json,
 )
 from router.policies.over_vectors import softmax_over
-from router.policy import NOTHING, Decided, Known, Plan, Policy, Probed, masked
+from router.policy import NO_INPUTS, Decisions, Plan, Policy, PolicyInputs, Probed, masked
 from router.probe_features import LEAST_DEPTH, Lists, as_lists
 from router.quality_model import QualityModel, feature_count, model_features, without_pairs
 from router.query_vectors import QueryVectors, array_shapes
@@ -111,7 +111,7 @@ class QualityPolicy(Policy):
                 f"{n_arms} arms and {feature_count(components, self.probes)} features"
             )
 
-    def quality(self, queries: Sequence[str], known: Known = NOTHING) -> FloatArray:
+    def quality(self, queries: Sequence[str], known: PolicyInputs = NO_INPUTS) -> FloatArray:
         """(n, A) predicted quality of each arm, the same at every λ.
 
         The last batch is remembered, for callers that ask at several λ.
@@ -146,17 +146,20 @@ class QualityPolicy(Policy):
         return found
 
     def _looked_at(
-        self, foreseen: FloatArray, expected: FloatArray, lists: Mapping[str, Lists], probed: Probed
+        self,
+        predicted: FloatArray,
+        expected: FloatArray,
+        lists: Mapping[str, Lists],
+        probed: Probed,
     ) -> FloatArray:
-        """(n, A) quality: (n, probes) ``expected`` where a list was seen, else ``foreseen`` (n, A).
+        """(n, A) quality: ``expected`` (n, probes) where a list was seen, else ``predicted``.
 
-        What was foreseen of the other arms moves by as much as that of the lists seen, in the mean:
-        one query is easier than another for all arms.
+        Predictions for unseen arms shift by the mean correction on seen arms: difficulty is shared.
         """
         columns = [self.arms.index(probe) for probe in self.probes]
         seen = np.column_stack([lists[probe].documents[:, 0] >= 0 for probe in self.probes])
-        moved = np.where(seen, expected - foreseen[:, columns], 0.0).sum(axis=1)
-        quality = foreseen + (moved / np.maximum(seen.sum(axis=1), 1))[:, None]
+        moved = np.where(seen, expected - predicted[:, columns], 0.0).sum(axis=1)
+        quality = predicted + (moved / np.maximum(seen.sum(axis=1), 1))[:, None]
         for place, (column, probe) in enumerate(zip(columns, self.probes, strict=True)):
             if probe in probed:  # an empty list has 0, as far as its dataset has the arm at all
                 quality[:, column] = expected[:, place]
@@ -178,12 +181,14 @@ class QualityPolicy(Policy):
         return relevance is not None and relevance.learns_documents
 
     def probabilities(
-        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
     ) -> FloatArray:
         """(len(queries), len(arms)) softmax of predicted rewards / τ."""
         return softmax_over(self.rewards(self.quality(queries, known), lam, None), self.tau)
 
-    def decide(self, queries: Sequence[str], lam: float, known: Known = NOTHING) -> Decided:
+    def decide(
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
+    ) -> Decisions:
         """Choose the greatest predicted reward; ties to the earlier arm. See :meth:`Policy.decide`.
 
         A plan names the probes that were run, then the arm that answers; a probe that answers
@@ -197,9 +202,9 @@ class QualityPolicy(Policy):
             self._plan(row, self.arms[column], known) for row, column in enumerate(chosen.tolist())
         )
         expected = quality[np.arange(len(chosen)), chosen].clip(0.0, 1.0)
-        return Decided(plans, rows, expected)
+        return Decisions(plans, rows, expected)
 
-    def _plan(self, row: int, arm: str, known: Known) -> Plan:
+    def _plan(self, row: int, arm: str, known: PolicyInputs) -> Plan:
         competes, probed = known.competes, known.probed
         ran = tuple(
             probe

@@ -11,7 +11,7 @@ import numpy as np
 from arms.errors import RouterError
 from arms.reward import FloatArray
 from router.policies.files import ascending_lams, read_policy_json, write_policy_json
-from router.policy import NOTHING, Known, Policy
+from router.policy import NO_INPUTS, Policy, PolicyInputs
 
 
 class StaticPolicy(Policy):
@@ -42,7 +42,7 @@ class StaticPolicy(Policy):
         self._column = {lam: self.arms.index(arm) for lam, arm in table.items()}
 
     def probabilities(
-        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
     ) -> FloatArray:
         """(len(queries), len(arms)) rows with a single 1."""
         column = self._column[None if self.lams is None else self.nearest_lam(lam)]

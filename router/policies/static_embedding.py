@@ -26,7 +26,7 @@ from router.policies.files import (
     write_policy_json,
 )
 from router.policies.mapped import map_arrays
-from router.policy import NOTHING, Embeddings, FloatArray, Known, Policy
+from router.policy import NO_INPUTS, Embeddings, FloatArray, Policy, PolicyInputs
 from router.text_views import ByteTable, NgramSpec, TextFeatures, TokenIds, View
 
 TABLES, HEADS, TOKENIZER = "tables.safetensors", "heads.safetensors", "tokenizer.json"
@@ -108,11 +108,11 @@ class StaticEmbeddingPolicy(Policy):
         arms: Sequence[str],
         features: TextFeatures,
         heads: LamHeads,
-        made_from: Mapping[str, Any] | None = None,
+        provenance: Mapping[str, Any] | None = None,
     ) -> None:
         self.name, self.arms, self.lams = name, tuple(arms), heads.lams
         self.features, self.heads = features, heads
-        self.made_from = dict(made_from or {})
+        self.provenance = dict(provenance or {})
         if heads.weight.shape[1:] != (len(self.arms), features.dim):
             raise RouterError(
                 f"policy '{name}' needs heads over {len(self.arms)} arms and {features.dim} "
@@ -120,7 +120,7 @@ class StaticEmbeddingPolicy(Policy):
             )
 
     def probabilities(
-        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
     ) -> FloatArray:
         """(len(queries), len(arms)) rows that sum to 1, in float64."""
         given = known.embeddings
@@ -147,7 +147,7 @@ class StaticEmbeddingPolicy(Policy):
             "arms": list(self.arms),
             "lams": None if self.lams is None else list(self.lams),
             "views": [_describe(view) for view in views],
-            "made_from": self.made_from,
+            "provenance": self.provenance,
         }
         write_policy_json(folder, self.kind, content)
         arrays: dict[str, NDArray[Any]] = {}
@@ -172,7 +172,7 @@ class StaticEmbeddingPolicy(Policy):
             RouterError: a file is absent or damaged, or they don't fit together.
             MissingExtraError: tokens count, and ``tokenizers`` is not installed.
         """
-        content = read_policy_json(folder, ("name", "arms", "lams", "views", "made_from"))
+        content = read_policy_json(folder, ("name", "arms", "lams", "views", "provenance"))
         views = _read_views(folder, content["views"])
         features, n_arms = TextFeatures(views), len(content["arms"])
         shapes = {"weight": (None, n_arms, features.dim), "bias": (None, n_arms)}
@@ -183,7 +183,7 @@ class StaticEmbeddingPolicy(Policy):
             content["arms"],
             features,
             LamHeads(heads["weight"], heads["bias"], lams),
-            content["made_from"],
+            content["provenance"],
         )
 
 

@@ -26,7 +26,7 @@ from router.policies.files import (
     write_arrays,
     write_policy_json,
 )
-from router.policy import NOTHING, Known, Policy
+from router.policy import NO_INPUTS, Policy, PolicyInputs
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -149,7 +149,7 @@ class TfidfPolicy(Policy):
         self._fitted_vectorizer()
 
     def probabilities(
-        self, queries: Sequence[str], lam: float, known: Known = NOTHING
+        self, queries: Sequence[str], lam: float, known: PolicyInputs = NO_INPUTS
     ) -> FloatArray:
         """(len(queries), len(arms)); an arm absent from training has probability 0."""
         if not queries:

@@ -11,9 +11,9 @@ from analysis.agreement import arm_agreement
 from analysis.bootstrap import Resamples
 from analysis.calibration import calibration, expected_quality
 from analysis.decision_codes import read_decision_batches
-from analysis.details import BesideLabels
+from analysis.details import ReportInputs
 from analysis.evaluation import evaluate_queries
-from analysis.losses import lost_queries, read_found_documents
+from analysis.lost_queries import lost_queries, read_found_documents
 from analysis.outcomes import Picks, score
 from analysis.query_facts import read_query_facts
 from analysis.query_groups import DENSITY, LENGTH, PAGE_KIND, density_grouping, length_grouping
@@ -219,7 +219,7 @@ def compute_facts(folder):
     labels = read_labels(folder)
     facts = read_query_facts(folder, labels)
     return compute_results(
-        labels, suite_decisions(labels, folds=0), SETTINGS, beside=lambda _: BesideLabels(facts)
+        labels, suite_decisions(labels, folds=0), SETTINGS, beside=lambda _: ReportInputs(facts)
     )
 
 
@@ -286,7 +286,7 @@ def test_arms_are_compared_by_density_on_the_queries_that_all_have(tmp_path):
     add_columns(tmp_path, visual_density=np.full(120, 0.5))
     facts = read_query_facts(tmp_path, labels)
     decisions = decide(labels, "router", 0.0, np.zeros(120, dtype=int))
-    results = compute_results(labels, decisions, SETTINGS, beside=lambda _: BesideLabels(facts))
+    results = compute_results(labels, decisions, SETTINGS, beside=lambda _: ReportInputs(facts))
     is_test = np.array(world.splits) == "test"
     n = int((is_test & (np.array(world.datasets) != "claims")).sum())
     assert {one.estimate.n for one in results.details.group_quality} == {n}

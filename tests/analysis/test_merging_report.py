@@ -11,7 +11,7 @@ from analysis.compare_text import write_comparison
 from analysis.detail_tables import found_table
 from analysis.figures import planned_figures
 from analysis.headline import headline
-from analysis.losses import lost_queries
+from analysis.lost_queries import lost_queries
 from analysis.markdown import write_markdown
 from analysis.merging import CEILINGS, PASSES_ORACLE, merging_policies
 from analysis.results import compute_results

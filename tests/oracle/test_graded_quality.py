@@ -11,11 +11,11 @@ import pytest
 from arms.settings import ArmSettings
 from oracle.labels import read_labels
 from oracle.quality import quality_of_grades
+from oracle.redact import export_without_text
 from oracle.release.verify import verify_release
 from oracle.release.write import release_labels
 from oracle.runner import run_oracle
 from oracle.settings import LatencySettings, OracleSettings
-from oracle.withhold import export_without_text
 from tests.oracle import fakes
 from tests.oracle.test_release import LICENCE, edit_json, edit_table, faults_of, sign, with_cell
 

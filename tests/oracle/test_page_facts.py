@@ -7,12 +7,12 @@ from arms.records import Document, Page, Query
 from arms.settings import ArmSettings
 from oracle.labels import read_labels
 from oracle.page_facts import page_kind, visual_densities
+from oracle.redact import export_without_text
 from oracle.release.licences import Licence
 from oracle.release.verify import verify_release
 from oracle.release.write import release_labels
 from oracle.runner import run_oracle
 from oracle.settings import OracleSettings
-from oracle.withhold import export_without_text
 from tests.oracle.fakes import dataset, register
 
 

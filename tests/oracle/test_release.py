@@ -16,6 +16,7 @@ import yaml
 
 from arms.errors import LabelsError, SettingsError
 from oracle.labels import read_labels
+from oracle.redact import attach_texts, without_paths
 from oracle.release.card import size_category
 from oracle.release.checksums import sha256_of, write_checksums
 from oracle.release.group_faults import relevant_id_faults
@@ -24,7 +25,6 @@ from oracle.release.verify import verify_release
 from oracle.release.write import release_labels
 from oracle.split import text_group
 from oracle.tables import GROUP_COLUMNS
-from oracle.withhold import attach_texts, without_paths
 from tests.analysis.synthetic import make_world
 
 SUITE = Path(__file__).parents[2] / "benchmarks" / "labels" / "text-suite"

@@ -8,9 +8,9 @@ import pytest
 from arms.errors import LabelsError
 from arms.settings import ArmSettings
 from oracle.labels import read_labels
+from oracle.redact import attach_texts, export_without_text
 from oracle.runner import run_oracle
 from oracle.settings import LatencySettings, OracleSettings
-from oracle.withhold import attach_texts, export_without_text
 from tests.oracle.fakes import dataset
 
 SUITE = [dataset("one", word="secretword"), dataset("two", word="secretword")]

@@ -9,7 +9,7 @@ import numpy as np
 from router.arm_sets import ArmSet
 from router.boosters import Boosters
 from router.candidates import PROBE_COLUMNS, candidates
-from router.history import Past
+from router.history import DocumentHistory
 from router.policies.merging import MergingPolicy
 from router.probe_features import as_lists
 from router.relevance import RelevanceModel, relevance_count
@@ -41,11 +41,11 @@ class Knows:
         return []
 
 
-def no_past() -> Past:
+def no_past() -> DocumentHistory:
     """Of one training query without any relevant document."""
     seen = candidates(["a"], as_lists(["a"], {"a": []}, 10, 0), 5)
     assert not len(seen.rows)
-    return Past(
+    return DocumentHistory(
         np.array([-5], dtype=np.int64),
         np.array([0, 1], dtype=np.int64),
         np.zeros(1, dtype=np.int32),

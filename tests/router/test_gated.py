@@ -13,7 +13,7 @@ from router.artifact import Defaults, RouterRecord, write_router
 from router.policies import load_policy
 from router.policies.gated import CLOSED_KEY, Gate, GatedPolicy, behind, best_arms
 from router.policies.static import StaticPolicy
-from router.policy import NOTHING, Decided, Known, Plan
+from router.policy import NO_INPUTS, Decisions, Plan, PolicyInputs
 
 ARMS = ("bm25", "text_dense", "text_rerank")
 QUALITY, SHARE = np.array([0.5, 0.6, 0.7]), np.array([0.05, 0.25, 0.7])
@@ -27,7 +27,7 @@ class Inner(StaticPolicy):
 
     asked = 0
 
-    def probabilities(self, queries, lam, known=NOTHING):
+    def probabilities(self, queries, lam, known=NO_INPUTS):
         self.asked += len(queries)
         return np.tile([0.3, 0.6, 0.1], (len(queries), 1))
 
@@ -67,7 +67,7 @@ def test_between_gates_the_nearest_counts_the_smaller_of_two_equally_near(lam, i
 
 def test_a_dataset_that_training_never_saw_gets_the_best_single_arm():
     policy = gated()
-    known = Known(datasets=["reports", "letters"])
+    known = PolicyInputs(datasets=["reports", "letters"])
     decided = policy.decide(["a", "b"], 0.0, known)
     assert [plan.answering_arm for plan in decided.plans] == ["text_dense", "text_rerank"]
     assert decided.unasked.tolist() == [False, True]
@@ -87,7 +87,7 @@ def test_a_query_leaves_the_best_arm_only_by_the_margin():
 
 
 def test_behind_by_hand():
-    decided = Decided(
+    decided = Decisions(
         (Plan(("bm25",)), Plan(("text_dense",)), Plan(("text_dense",)), Plan(("bm25",))),
         np.array([[0.5, 0.4, 0.1], [0.4, 0.6, 0.0], [0.0, 1.0, 0.0], [0.6, 0.4, 0.0]]),
     )
@@ -99,30 +99,30 @@ def test_behind_by_hand():
 def test_an_arm_that_may_not_answer_never_does():
     competes = np.array([[True, True, False]])
     assert best_arms(QUALITY, SHARE, 0.0, competes, 1).tolist() == [1]
-    decided = gated({0.0: CLOSED}).decide(["a"], 0.0, Known(competes=competes))
+    decided = gated({0.0: CLOSED}).decide(["a"], 0.0, PolicyInputs(competes=competes))
     assert decided.plans == (Plan(("text_dense",)),)
-    asked = gated().decide(["a"], 0.0, Known(competes=np.array([[True, False, True]])))
+    asked = gated().decide(["a"], 0.0, PolicyInputs(competes=np.array([[True, False, True]])))
     assert asked.plans == (Plan(("bm25",)),)  # .75 of what is left, .25 for text_rerank
 
 
-class Probing(Inner):
+class ProbeResults(Inner):
     """Runs bm25 first."""
 
     def __init__(self):
         super().__init__("inner", ARMS, "text_dense")
         self.probes, self.probe_depth = ("bm25",), 5
 
-    def decide(self, queries, lam, known=NOTHING):
+    def decide(self, queries, lam, known=NO_INPUTS):
         assert len(known.probed["bm25"]) == len(queries)
         plan = Plan(("bm25", "text_dense"), "cascade")
         rows = np.tile([0.3, 0.6, 0.1], (len(queries), 1))
-        return Decided((plan,) * len(queries), rows, np.full(len(queries), 0.8))
+        return Decisions((plan,) * len(queries), rows, np.full(len(queries), 0.8))
 
 
 def test_probes_that_were_run_stay_in_the_plan():
-    policy = gated({0.0: Gate(1.8, 0.1, 0.01, 9), 1.0: CLOSED}, inner=Probing())
+    policy = gated({0.0: Gate(1.8, 0.1, 0.01, 9), 1.0: CLOSED}, inner=ProbeResults())
     found = [Ranking(("a",), (1.0,)), Ranking(("b",), (1.0,))]
-    known = Known(probed={"bm25": found}, datasets=["letters", "reports"])
+    known = PolicyInputs(probed={"bm25": found}, datasets=["letters", "reports"])
     decided = policy.decide(["a", "b"], 0.0, known)
     assert decided.plans == (Plan(("text_rerank",)), Plan(("bm25", "text_rerank"), "cascade"))
     assert np.isnan(decided.predicted_quality).all()  # predicted for another arm's answer
@@ -131,9 +131,9 @@ def test_probes_that_were_run_stay_in_the_plan():
 
 def test_keys_tell_open_from_closed():
     policy = gated()
-    assert policy.cost_at(0.5) == CLOSED_KEY
-    assert policy.cost_at(0.0) == 1 + policy.inner.cost_at(0.0)
-    assert policy.lams_of_costs() == {CLOSED_KEY: 0.5, 1: 0.0}
+    assert policy.overhead_key(0.5) == CLOSED_KEY
+    assert policy.overhead_key(0.0) == 1 + policy.inner.overhead_key(0.0)
+    assert policy.overhead_keys() == {CLOSED_KEY: 0.5, 1: 0.0}
 
 
 def test_saved_and_read_it_decides_the_same(tmp_path):
@@ -143,7 +143,7 @@ def test_saved_and_read_it_decides_the_same(tmp_path):
     assert isinstance(read, GatedPolicy)
     assert read.gates == policy.gates and read.datasets == policy.datasets
     for lam in (0.0, 0.2, 0.5):
-        known = Known(datasets=["reports", "letters"])
+        known = PolicyInputs(datasets=["reports", "letters"])
         ours, theirs = policy.decide(["a", "b"], lam, known), read.decide(["a", "b"], lam, known)
         assert ours.plans == theirs.plans and ours.reasons == theirs.reasons
 

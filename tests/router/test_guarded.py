@@ -11,7 +11,7 @@ from router.policies import load_policy
 from router.policies.encoder import EncoderPolicy, LinearHead
 from router.policies.guarded import GuardedPolicy
 from router.policies.static import StaticPolicy
-from router.policy import NOTHING, Decided, Known, Plan
+from router.policy import NO_INPUTS, Decisions, Plan, PolicyInputs
 from tests.router.tiny_encoders import DIM
 
 ARMS = ("bm25", "text_dense", "text_rerank")
@@ -75,12 +75,12 @@ def test_a_foreign_query_gets_the_best_static_arm_at_its_lam(lam, arm):
     )  # fmt: skip
     assert decided.probabilities[1, ARMS.index(arm)] == 1.0
     assert policy.inner.embedded == 1
-    policy.decide(["far"], lam, Known(embeddings=np.array([[0, 1]], np.float32)))
+    policy.decide(["far"], lam, PolicyInputs(embeddings=np.array([[0, 1]], np.float32)))
     assert policy.inner.embedded == 1  # the caller's vectors serve both
 
 
 def test_the_fallback_is_among_the_allowed_arms():
-    known = Known(competes=np.array([[True, True, False]]))
+    known = PolicyInputs(competes=np.array([[True, True, False]]))
     assert guarded().decide(["far"], 0.0, known).plans == (Plan(("text_dense",)),)
 
 
@@ -91,15 +91,15 @@ def test_nothing_foreign_and_nothing_at_all():
 
 
 def test_probes_were_run_and_stay_in_the_plan():
-    class Probing(Inner):
+    class ProbeResults(Inner):
         probes = ("bm25", "text_dense")
 
-        def decide(self, queries, lam, known=NOTHING):
+        def decide(self, queries, lam, known=NO_INPUTS):
             plans = (Plan(("bm25", "text_dense", "text_rerank"), "cascade"),) * len(queries)
             rows = np.tile([0.0, 0.0, 1.0], (len(queries), 1))
-            return Decided(plans, rows, np.full(len(queries), 0.9))
+            return Decisions(plans, rows, np.full(len(queries), 0.9))
 
-    inner = Probing("router", ARMS, "text_dense")
+    inner = ProbeResults("router", ARMS, "text_dense")
     policy = GuardedPolicy("router", inner, domain([[1, 0]]), QUALITY, SHARE)
     assert policy.probes == inner.probes
     decided = policy.decide(["near", "far"], 0.5)

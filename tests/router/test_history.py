@@ -10,10 +10,10 @@ import pytest
 from arms.errors import RouterError
 from arms.records import Ranking
 from router.candidates import candidates
-from router.history import HISTORY_COLUMNS, PLAIN_HISTORY_COLUMNS, Past, history_of
+from router.history import HISTORY_COLUMNS, PLAIN_HISTORY_COLUMNS, DocumentHistory, history_of
 from router.policies import load_policy
 from router.policies.merging import MergingPolicy
-from router.policy import Known
+from router.policy import PolicyInputs
 from router.probe_features import as_lists, key_of
 from router.query_vectors import QueryVectors
 from router.relevance import behind_best, fused_columns, list_columns
@@ -31,7 +31,7 @@ def past_of(pairs):
     """Document → its (training query, gain)."""
     flat = sorted((key_of(doc), query, gain) for doc, told in pairs.items() for query, gain in told)
     keys, counts = np.unique([key for key, _, _ in flat], return_counts=True)
-    return Past(
+    return DocumentHistory(
         keys,
         np.append(0, np.cumsum(counts)),
         np.array([query for _, query, _ in flat], dtype=np.int32),
@@ -137,7 +137,7 @@ def with_both(weight, **means):
 
 
 def decided(policy, found=FOUND, lam=0.0):
-    return policy.decide(QUERIES, lam, Known(probed=found))
+    return policy.decide(QUERIES, lam, PolicyInputs(probed=found))
 
 
 def test_a_query_without_history_is_answered_as_by_the_policy_without():
@@ -184,7 +184,7 @@ def test_on_a_dataset_without_history_sets_are_worth_what_they_are_without():
     assert (
         policy.probes_at(0.1, None, "known") == ("a",) and policy.probes_at(0.1, None, "new") == ()
     )
-    known = Known(probed=FOUND, datasets=["new", "known"])
+    known = PolicyInputs(probed=FOUND, datasets=["new", "known"])
     answers = policy.decide(QUERIES, 0.1, known)
     assert [plan.combine for plan in answers.plans] == ["single", "merge"]
     assert answers.rankings[0] is None and answers.rankings[1].doc_ids == ("w",)

@@ -13,11 +13,11 @@ from router.arm_sets import ArmSet
 from router.list_fusion import DocumentPrior, ListFusion, list_values, prior_values
 from router.policies import load_policy
 from router.policies.list_fusion import ListFusionPolicy
-from router.policy import Expected, Known, Plan
+from router.policy import Expected, Plan, PolicyInputs
 from router.probe_features import key_of
 
 ARMS = ("a", "b", "c")
-NOTHING = Ranking((), ())
+NO_INPUTS = Ranking((), ())
 
 
 def ranking(**scores):
@@ -70,8 +70,8 @@ def test_min_max_by_hand():
 
 def test_lists_that_are_empty_or_absent_say_nothing():
     for method in ("reciprocal_ranks", "top_score", "min_max", "z"):
-        assert fusion(1, 1, method=method).fuse([NOTHING, NOTHING]) == NOTHING
-        assert fusion(1, 1, method=method).fuse([A, NOTHING]).doc_ids == ("x", "y", "z")
+        assert fusion(1, 1, method=method).fuse([NO_INPUTS, NO_INPUTS]) == NO_INPUTS
+        assert fusion(1, 1, method=method).fuse([A, NO_INPUTS]).doc_ids == ("x", "y", "z")
     values, absent = list_values(np.array([[np.nan], [5.0]]), "top_score")
     assert np.isnan(values[0, 0]) and values[1, 0] == 1.0 and absent.tolist() == [0.0, 0.0]
 
@@ -112,12 +112,12 @@ def policy_of(*arm_sets, prior=None):
     return ListFusionPolicy("tuned_fusion", ARMS, [*alone(), *(arm_sets or both_sets())], prior)
 
 
-FOUND = {"a": [A, ranking(p=1.0)], "b": [B, ranking(q=2.0, p=1.0)], "c": [NOTHING, NOTHING]}
+FOUND = {"a": [A, ranking(p=1.0)], "b": [B, ranking(q=2.0, p=1.0)], "c": [NO_INPUTS, NO_INPUTS]}
 QUERIES = ["one", "two"]
 
 
 def known(**more):
-    return Known(**{"probed": FOUND, "datasets": ["d", "d"], **more})
+    return PolicyInputs(**{"probed": FOUND, "datasets": ["d", "d"], **more})
 
 
 def test_lam_takes_a_set_and_near_1_the_cheap_arm():
@@ -129,7 +129,7 @@ def test_lam_takes_a_set_and_near_1_the_cheap_arm():
     ]
     assert policy.probes == ARMS
     assert [policy.probes_at(lam) for lam in (0.3, 1.0)] == [("a", "b"), ()]
-    assert not policy.by_query and policy.embed(QUERIES, 0.3) is None
+    assert not policy.query_dependent and policy.embed(QUERIES, 0.3) is None
     decided = policy.decide(QUERIES, 1.0, known(probed=None))
     assert decided.plans == (Plan(("a",)),) * 2 and decided.rankings is None
 
@@ -152,14 +152,14 @@ def test_one_query_is_fused_as_it_is_among_others():
     together = policy.decide(QUERIES, 0.3, known())
     for row, query in enumerate(QUERIES):
         found = {arm: [ranked[row]] for arm, ranked in FOUND.items()}
-        single = policy.decide([query], 0.3, Known(probed=found, datasets=["d"]))
+        single = policy.decide([query], 0.3, PolicyInputs(probed=found, datasets=["d"]))
         assert single.rankings[0] == together.rankings[row]
 
 
 def test_an_arm_that_may_not_answer_is_not_fused():
     policy = policy_of()
     competes = np.array([[True, True, True], [True, False, True]])
-    lacking = {"a": FOUND["a"], "b": [B, NOTHING], "c": FOUND["c"]}
+    lacking = {"a": FOUND["a"], "b": [B, NO_INPUTS], "c": FOUND["c"]}
     decided = policy.decide(QUERIES, 0.3, known(probed=lacking, competes=competes))
     assert decided.plans == (Plan(("b", "a"), "fuse"), Plan(("a", "c"), "fuse"))
     assert decided.rankings[1].doc_ids == ("p",)
@@ -262,5 +262,5 @@ def test_it_needs_neither_trees_nor_an_encoder(saved, monkeypatch):
     loaded = load_policy(saved[1])
     loaded.prepare(0.0)
     begin = time.perf_counter()
-    loaded.decide(["q"], 0.0, Known(probed={arm: FOUND[arm][:1] for arm in ("a", "b")}))
+    loaded.decide(["q"], 0.0, PolicyInputs(probed={arm: FOUND[arm][:1] for arm in ("a", "b")}))
     assert time.perf_counter() > begin

@@ -15,7 +15,7 @@ from router.policies import load_policy
 from router.policies.files import write_arrays
 from router.policies.guarded import GuardedPolicy
 from router.policies.merging import MergingPolicy
-from router.policy import Expected, Known, Plan
+from router.policy import Expected, Plan, PolicyInputs
 from router.query_vectors import QueryVectors
 from router.relevance import relevance_count
 from tests.router.merging_policies import (
@@ -45,7 +45,7 @@ QUERIES = ["one", "two"]
 
 
 def known(found=None, **more):
-    return Known(probed=FOUND if found is None else found, **more)
+    return PolicyInputs(probed=FOUND if found is None else found, **more)
 
 
 def at(policy, lam):
@@ -89,8 +89,8 @@ def test_every_arm_set_that_some_lam_takes_has_a_lam():
         arm_sets = [ArmSet((arm,), *numbers[place]) for place, arm in enumerate(ARMS)]
         arm_sets += [arm_set("a", "b", quality=q, share=s) for q, s in numbers[3:]]
         policy = MergingPolicy("m", ARMS, arm_sets, None, None)
-        told = policy.lams_of_costs()
-        costs = [policy.cost_at(lam) for lam in np.linspace(0.0, 1.0, 251)]
+        told = policy.overhead_keys()
+        costs = [policy.overhead_key(lam) for lam in np.linspace(0.0, 1.0, 251)]
         taken = set(costs)
         assert taken <= set(told)
         for number in taken:
@@ -132,7 +132,7 @@ def test_the_model_that_orders_is_added_by_its_weight():
     # The ordering model knows b's scores; y has 0.4 of it, x none.
     ordered = [
         merging(arm_set("a", "b", top=2, order_weight=weight))
-        .decide(QUERIES[:1], 0.0, Known(probed={arm: one[:1] for arm, one in FOUND.items()}))
+        .decide(QUERIES[:1], 0.0, PolicyInputs(probed={arm: one[:1] for arm, one in FOUND.items()}))
         .rankings[0]
         for weight in (0.0, 3.0)
     ]
@@ -170,11 +170,11 @@ def test_one_arm_ranked_anew_is_a_plan_of_its_own():
 
 def test_one_arm_alone_answers_as_it_is_and_says_why():
     policy = merging(arm_set("a", "b", quality=0.9, share=0.9))
-    decided = policy.decide(QUERIES, 1.0, Known())
+    decided = policy.decide(QUERIES, 1.0, PolicyInputs())
     assert decided.plans == (Plan(("a",)),) * 2
     assert decided.rankings is None
     assert decided.reasons == ("the best arm at this λ, whatever the query",) * 2
-    without_a = Known(competes=np.array([[False, True, True]] * 2))
+    without_a = PolicyInputs(competes=np.array([[False, True, True]] * 2))
     assert policy.decide(QUERIES, 1.0, without_a).plans == (Plan(("b",)),) * 2
     assert policy.probabilities(QUERIES, 1.0).sum(axis=1).tolist() == pytest.approx([1, 1])
 
@@ -236,7 +236,7 @@ def test_a_dataset_without_one_arm_merges_the_others():
 def test_a_dataset_without_any_of_the_arms_has_another_answer():
     policy = merging(arm_set("a", "b"))
     decided = policy.decide(
-        ["one"], 0.0, Known(probed={}, competes=np.array([[False, False, True]]))
+        ["one"], 0.0, PolicyInputs(probed={}, competes=np.array([[False, False, True]]))
     )
     assert decided.plans == (Plan(("c",)),)
     assert decided.rankings is None
@@ -376,7 +376,7 @@ def test_saved_it_decides_alike(saved):
     policy, folder = saved
     loaded = load_policy(folder)
     assert loaded.probes == policy.probes == ("a", "b", "c")
-    assert loaded.lams_of_costs() == policy.lams_of_costs()
+    assert loaded.overhead_keys() == policy.overhead_keys()
     found = {**FOUND, "c": [ranking(z=3.0, v=1.0), Ranking((), ())]}
     for lam in (0.0, 0.2, 0.9):
         assert loaded.arm_set_at(lam) == policy.arm_set_at(lam)

@@ -5,7 +5,7 @@ import pytest
 
 from router.overhead import measure_overhead, measure_overheads
 from router.policies.static import StaticPolicy
-from router.policy import NOTHING
+from router.policy import NO_INPUTS
 
 
 class Sleepy(StaticPolicy):
@@ -15,7 +15,7 @@ class Sleepy(StaticPolicy):
         super().__init__("sleepy", ["bm25"], "bm25")
         self.batches = []
 
-    def probabilities(self, queries, lam, known=NOTHING):
+    def probabilities(self, queries, lam, known=NO_INPUTS):
         time.sleep(0.001 * len(queries[0]) + (0 if self.batches else 0.3))
         self.batches.append(list(queries))
         return super().probabilities(queries, lam)

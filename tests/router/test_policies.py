@@ -13,7 +13,7 @@ from router.policies.encoder import EncoderPolicy, LinearHead
 from router.policies.files import lam_folder_name
 from router.policies.static import StaticPolicy
 from router.policies.tfidf import TfidfHead, TfidfPolicy
-from router.policy import Known
+from router.policy import PolicyInputs
 from router.query_encoder import QueryEncoder
 from tests.router.tiny_encoders import DIM, save_lora, save_tiny_bert
 
@@ -205,7 +205,7 @@ def test_encoder_probabilities_by_hand(tiny_bert):
     np.testing.assert_allclose(policy.probabilities(QUERIES[:1], 0.1)[0], wanted, rtol=1e-5)
     embedded = policy.embed(QUERIES, 0.1)
     np.testing.assert_array_equal(
-        policy.probabilities(QUERIES, 0.1, Known(embeddings=embedded)),
+        policy.probabilities(QUERIES, 0.1, PolicyInputs(embeddings=embedded)),
         policy.probabilities(QUERIES, 0.1),
     )
     assert policy.probabilities([], 0.1).shape == (0, 4)

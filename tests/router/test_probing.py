@@ -9,7 +9,7 @@ from arms.errors import RouterError
 from router import Router
 from router.artifact import Defaults, RouterRecord, write_router
 from router.policies.static import StaticPolicy
-from router.policy import NOTHING, Decided, Plan
+from router.policy import NO_INPUTS, Decisions, Plan
 from tests.router.fake_index import FakeArm, write_fake_index
 
 ARMS = ("bm25", "text_dense", "text_rerank")
@@ -21,7 +21,7 @@ class Looking(StaticPolicy):
     probes = ("bm25",)
     probe_depth = 2
 
-    def decide(self, queries, lam, known=NOTHING):
+    def decide(self, queries, lam, known=NO_INPUTS):
         self.seen = probed = known.probed
         rows, plans = np.zeros((len(queries), 3)), []
         for row, _ in enumerate(queries):
@@ -29,13 +29,13 @@ class Looking(StaticPolicy):
             good = len(found) == 2 and found[1].endswith("bm25-1")
             plans.append(Plan(("bm25", "text_rerank"), "cascade") if good else Plan(("bm25",)))
             rows[row, 2 if good else 0] = 1.0
-        return Decided(tuple(plans), rows, np.full(len(queries), 0.25), ("seen",) * len(queries))
+        return Decisions(tuple(plans), rows, np.full(len(queries), 0.25), ("seen",) * len(queries))
 
 
 class Fusing(StaticPolicy):
-    def decide(self, queries, lam, known=NOTHING):
+    def decide(self, queries, lam, known=NO_INPUTS):
         rows = np.tile([0.6, 0.4, 0.0], (len(queries), 1))
-        return Decided((Plan(("bm25", "text_dense"), "fuse"),) * len(queries), rows)
+        return Decisions((Plan(("bm25", "text_dense"), "fuse"),) * len(queries), rows)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from arms.errors import RouterError, SettingsError
 from router.policies import load_policy
 from router.policies.prompted import Asking, PromptedPolicy, parse_answer
-from router.policy import Known, Plan
+from router.policy import Plan, PolicyInputs
 
 ROUTES = ("no", "paragraph", "video")
 KEY = "sk-secret-8"
@@ -142,7 +142,7 @@ def test_an_absent_endpoint_falls_back(monkeypatch, tmp_path):
 
 def test_masked_routes_are_never_taken(endpoint):
     endpoint.answers = {"q": "video, no"}
-    known = Known(competes=np.array([[True, True, False]]))
+    known = PolicyInputs(competes=np.array([[True, True, False]]))
     assert policy_at(endpoint.url).decide(["q"], 0.0, known).plans == (Plan(("no",)),)
 
 

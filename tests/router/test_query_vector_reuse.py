@@ -20,7 +20,7 @@ from router.frozen_queries import FrozenQueries
 from router.policies.encoder import EncoderPolicy, LinearHead
 from router.policies.over_vectors import VectorPolicy
 from router.policies.static import StaticPolicy
-from router.policy import NOTHING, Decided, Plan
+from router.policy import NO_INPUTS, Decisions, Plan
 from router.query_encoder import QueryEncoder
 
 OPTIONS = {"fusion": {"arms": ["bm25", "text_dense"]}}
@@ -49,10 +49,10 @@ class Looking(VectorPolicy):
     def judge(self, vectors, lam, competes):
         raise NotImplementedError
 
-    def decide(self, queries, lam, known=NOTHING):
+    def decide(self, queries, lam, known=NO_INPUTS):
         self.seen = known
         plan = Plan(("text_dense", "text_rerank"), "cascade")
-        return Decided((plan,) * len(queries), np.tile([0.0, 0, 1, 0], (len(queries), 1)))
+        return Decisions((plan,) * len(queries), np.tile([0.0, 0, 1, 0], (len(queries), 1)))
 
     def save(self, folder):
         raise NotImplementedError

@@ -10,7 +10,7 @@ from arms.errors import RouterError
 from arms.records import Ranking
 from router.boosters import Boosters
 from router.candidates import candidate_columns, candidates
-from router.history import HISTORY_COLUMNS, PAST_COLUMNS, Past, history_of
+from router.history import HISTORY_COLUMNS, PAST_COLUMNS, DocumentHistory, history_of
 from router.policies import load_policy
 from router.policies.files import write_arrays
 from router.policies.quality import QualityPolicy
@@ -81,7 +81,7 @@ def past():
     pairs = {key_of("x"): ([0, 1], [1.0, 0.0]), key_of("y"): ([1], [0.5])}
     queries, gains = zip(*(pairs[int(key)] for key in keys), strict=True)
     starts = np.cumsum([0, *(len(one) for one in queries)])
-    return Past(
+    return DocumentHistory(
         keys,
         starts,
         np.concatenate(queries).astype(np.int32),
@@ -116,7 +116,7 @@ def test_a_training_query_is_not_told_its_own_judgements():
     unit = np.array([[1, 0], [0, 1], [1, 0]], dtype=np.float32)
     found = {"a": [Ranking(("x",), (1.0,))] * 3}
     asked = candidates(["a"], lists_of(found), 5)
-    known = Past.of(asked, np.array([1.0, 0.0, 1.0]))
+    known = DocumentHistory.of(asked, np.array([1.0, 0.0, 1.0]))
     groups = np.array([0, 1, 0])
 
     def told(hidden=None):
@@ -147,7 +147,7 @@ def test_expected_ndcg_is_that_of_the_expected_gains():
     }
     lists = lists_of(found)
     asked = candidates(["a", "b"], lists, 2)
-    model = RelevanceModel(Knows(), Past.of(asked, np.zeros(len(asked.rows))), 2, 2)
+    model = RelevanceModel(Knows(), DocumentHistory.of(asked, np.zeros(len(asked.rows))), 2, 2)
     unit = np.array([[1, 0], [0, 1]], dtype=np.float32)
     features = np.zeros((2, 200))
     expected = model.expected(["a", "b"], lists, features, vectors_of(unit), unit)

@@ -15,7 +15,7 @@ from router.artifact import Defaults, RouterRecord, policy_folder, write_router
 from router.policies.encoder import EncoderPolicy, LinearHead
 from router.policies.static import StaticPolicy
 from router.policies.tfidf import TfidfHead, TfidfPolicy
-from router.policy import Expected, Known, masked
+from router.policy import Expected, PolicyInputs, masked
 from tests.router.fake_index import FakeArm, write_fake_index
 from tests.router.tiny_encoders import DIM
 
@@ -204,10 +204,10 @@ def test_ties_go_to_the_earlier_arm(tmp_path, tiny_bert):
 def test_masked_by_hand():
     rows = np.array([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]])
     allowed = np.array([[False, True, True]] * 2)
-    got = masked(rows, Known(competes=allowed, preference=np.array([9.0, 0.1, 0.4])))
+    got = masked(rows, PolicyInputs(competes=allowed, preference=np.array([9.0, 0.1, 0.4])))
     np.testing.assert_allclose(got, [[0, 0.6, 0.4], [0, 0.0, 1.0]])
-    np.testing.assert_allclose(masked(rows, Known(competes=allowed))[1], [0, 1.0, 0.0])
-    assert masked(rows, Known()) is rows
+    np.testing.assert_allclose(masked(rows, PolicyInputs(competes=allowed))[1], [0, 1.0, 0.0])
+    assert masked(rows, PolicyInputs()) is rows
 
 
 def test_a_policy_without_an_allowed_arm_falls_back_on_what_labels_say(router):

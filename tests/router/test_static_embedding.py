@@ -56,8 +56,8 @@ def tiny_features():
 def tiny_policy(lams=None, heads=3):
     features = tiny_features()
     weight, bias = normal(heads, 3, features.dim, seed=5), normal(heads, 3, seed=6)
-    made_from = {"encoder": "tiny"}
-    return StaticEmbeddingPolicy("static", ARMS, features, LamHeads(weight, bias, lams), made_from)
+    provenance = {"encoder": "tiny"}
+    return StaticEmbeddingPolicy("static", ARMS, features, LamHeads(weight, bias, lams), provenance)
 
 
 def saved(policy, folder):

@@ -24,7 +24,7 @@ from router.policies.knn import KnnPolicy, nearest
 from router.policies.multi_label import MultiLabelPolicy
 from router.policies.over_vectors import softmax_over
 from router.policies.static import StaticPolicy
-from router.policy import Known, Plan
+from router.policy import Plan, PolicyInputs
 from router.query_encoder import QueryEncoder
 from tests.router.tiny_encoders import DIM, save_tiny_bert
 
@@ -108,7 +108,7 @@ def test_a_saved_policy_decides_as_the_fitted_one(encoder, tmp_path, lam):
         assert loaded.frozen_encoder() == policy.frozen_encoder() == encoder.resolved.revision
         for mask in (None, competes):
             ours, theirs = (
-                one.decide(QUERIES, lam, Known(competes=mask)) for one in (policy, loaded)
+                one.decide(QUERIES, lam, PolicyInputs(competes=mask)) for one in (policy, loaded)
             )
             assert ours.plans == theirs.plans and ours.reasons == theirs.reasons
             np.testing.assert_array_equal(ours.probabilities, theirs.probabilities)
@@ -125,10 +125,10 @@ def test_a_saved_policy_decides_as_the_fitted_one(encoder, tmp_path, lam):
 def test_given_vectors_are_used_instead_of_the_encoder(encoder):
     vectors = encoder.embed(QUERIES)
     for policy in every_policy(encoder):
-        again = policy.decide(QUERIES, 0.5, Known(embeddings=vectors))
+        again = policy.decide(QUERIES, 0.5, PolicyInputs(embeddings=vectors))
         assert again.plans == policy.decide(QUERIES, 0.5).plans
         other = np.random.default_rng(0).normal(size=vectors.shape).astype(np.float32)
-        moved = policy.probabilities(QUERIES, 0.5, Known(embeddings=other))
+        moved = policy.probabilities(QUERIES, 0.5, PolicyInputs(embeddings=other))
         assert (moved != policy.probabilities(QUERIES, 0.5)).any()
 
 
@@ -170,10 +170,10 @@ def test_knn_by_hand(encoder):
     rows, _ = policy.judge(query, 0.5, None)
     odds = np.exp((0.575 - 0.3875) / 0.5)
     np.testing.assert_allclose(rows, [[1 / (1 + odds), odds / (1 + odds), 0.0]], rtol=1e-6)
-    decided = policy.decide(["any"], 0.5, Known(embeddings=query))
+    decided = policy.decide(["any"], 0.5, PolicyInputs(embeddings=query))
     assert decided.plans == (Plan(("b",)),)
     np.testing.assert_allclose(decided.predicted_quality, [0.9], rtol=1e-6)
-    known = Known(embeddings=query, competes=np.array([[False, False, True]]))
+    known = PolicyInputs(embeddings=query, competes=np.array([[False, False, True]]))
     only_c = policy.decide(["any"], 0.5, known)
     assert only_c.plans == (Plan(("c",)),) and np.isnan(only_c.predicted_quality[0])
 
@@ -213,7 +213,7 @@ def test_staying_and_escalating(encoder):
     )
 
     def arms(lam, competes=None):
-        known = Known(embeddings=logits.astype(np.float32), competes=competes)
+        known = PolicyInputs(embeddings=logits.astype(np.float32), competes=competes)
         decided = policy.decide(["x"] * 3, lam, known)
         return [plan.answering_arm for plan in decided.plans], decided.reasons
 
@@ -264,13 +264,13 @@ def test_arms_above_the_threshold_are_fused(encoder, only_fusions, fusions, want
         dtype=np.float32,
     )
     policy = multi_label(encoder, only_fusions, fusions)
-    decided = policy.decide(["x"] * 5, 0.0, Known(embeddings=logits))
+    decided = policy.decide(["x"] * 5, 0.0, PolicyInputs(embeddings=logits))
     assert [str(plan) for plan in decided.plans] == wanted
     assert [plan.combine for plan in decided.plans] == [
         "fuse" if "+" in plan else "single" for plan in wanted
     ]
     masked = np.array([[True, True, True, False]] * 5)
-    without = policy.decide(["x"] * 5, 0.0, Known(embeddings=logits, competes=masked))
+    without = policy.decide(["x"] * 5, 0.0, PolicyInputs(embeddings=logits, competes=masked))
     assert all("ab" not in plan.arms for plan in without.plans)
 
 
@@ -291,7 +291,7 @@ def test_bandit_rewards_by_hand(encoder):
     quality = policy.judge(vectors, 0.0, None)[1]
     np.testing.assert_allclose(quality, [[0.9, 0.5, 1.0], [0.0, 0.5, 1.0]], rtol=1e-6)
     chosen = [
-        policy.decide(["x"] * 2, lam, Known(embeddings=vectors)).plans[0].answering_arm
+        policy.decide(["x"] * 2, lam, PolicyInputs(embeddings=vectors)).plans[0].answering_arm
         for lam in (0.0, 0.4, 0.5)
     ]
     # lam = 0.4: a = 0.54 + 0.4·0.25 = 0.64, b = 0.3 + 0.4·0.75 = 0.6; at 0.5 0.575 against 0.625.
@@ -331,7 +331,9 @@ def test_members_vote_for_arms_that_compete(encoder):
     statics = [StaticPolicy(f"static:{number}", arms, arm) for number, arm in enumerate("aac")]
     ensemble = EnsemblePolicy("majority", statics, "majority")
     assert ensemble.decide(["x"], 0.1).plans == (Plan(("a",)),)
-    known = Known(competes=np.array([[False, True, True]]), preference=np.array([0.0, 0.1, 0.9]))
+    known = PolicyInputs(
+        competes=np.array([[False, True, True]]), preference=np.array([0.0, 0.1, 0.9])
+    )
     assert ensemble.decide(["x"], 0.1, known).plans == (Plan(("c",)),)
 
 

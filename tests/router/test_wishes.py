@@ -16,7 +16,7 @@ from router.calibration import (
     calibration_to_json,
     promised,
 )
-from router.wishes import lam_for_latency, lam_for_quality
+from router.targets import lam_for_latency, lam_for_quality
 
 
 def around(value: float) -> Measured:

@@ -9,7 +9,7 @@ from arms.errors import LabelsError, RouterError
 from router import Router
 from router.artifact import read_router
 from router.policies.static import StaticPolicy
-from router.policy import Known, Plan
+from router.policy import Plan, PolicyInputs
 from tests.training.synthetic import write_labels
 from tests.training.tables import make_table
 from training.calibrate_router import calibrate_router
@@ -60,7 +60,9 @@ def test_a_fused_plan_has_no_known_quality():
 def test_a_calibration_by_hand():
     policy = StaticPolicy("p", ("a", "b", "c"), {0.0: "c", 0.5: "b"})
     held = held_out(TABLE)
-    found = calibrate_policy(realised_by(policy, held, {0: 0.25}, Known()), policy.lams, held)
+    found = calibrate_policy(
+        realised_by(policy, held, {0: 0.25}, PolicyInputs()), policy.lams, held
+    )
     assert [point.lam for point in found.points] == [0.0, 0.5]
     first, second = found.points
     assert first.latency_ms.value == pytest.approx(15.25)

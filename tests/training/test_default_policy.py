@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from router.policies.static import StaticPolicy
-from router.policy import NOTHING
+from router.policy import NO_INPUTS
 from router.policy_names import PER_LAM, ROUTER
-from tests.training.test_gating import ARMS, EVEN_WINS, Knows, N, costs, rows, shop, table
+from tests.training.test_gating import ARMS, EVEN_WINS, Knows, N, context, costs, rows, table
 from training.default_policy import choose_asked, choose_search, validated
 
 
@@ -22,14 +22,14 @@ class Looks(StaticPolicy):
 class Clairvoyant(Looks):
     """Picks the better arm of every query at λ = 0."""
 
-    def probabilities(self, queries, lam, known=NOTHING):
+    def probabilities(self, queries, lam, known=NO_INPUTS):
         even = np.array([int(one[1:]) % 2 == 0 for one in queries])
         return np.where(even[:, None], [0.0, 1.0], [1.0, 0.0])
 
 
 def opened(quality, **settings):
     one = table(quality)
-    found = shop(one, **settings)
+    found = context(one, **settings)
     found.runs = SimpleNamespace(probed=lambda probes, *_: None)
     return found
 

@@ -68,7 +68,7 @@ def test_more_folds_than_groups_are_refused(grouped):
 
 def policies(**learns):
     return {
-        name: SimpleNamespace(learns_documents=one, by_query=name != "tuned_fusion")
+        name: SimpleNamespace(learns_documents=one, query_dependent=name != "tuned_fusion")
         for name, one in learns.items()
     }
 

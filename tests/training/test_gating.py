@@ -7,7 +7,7 @@ import pytest
 
 from router.policies.gated import CLOSED_KEY, GatedPolicy
 from router.policies.static import StaticPolicy
-from router.policy import NOTHING
+from router.policy import NO_INPUTS
 from training.gating import arm_means, costs_of_default, gated_gains, with_gates
 from training.settings import TrainingSettings
 from training.table import RoutingTable
@@ -38,12 +38,12 @@ def table(quality, latency=(1.0, 9.0), competes=None, n=N):
 class Knows(StaticPolicy):
     """Sends even queries to slow with probability .9, odd ones to fast with .6."""
 
-    def probabilities(self, queries, lam, known=NOTHING):
+    def probabilities(self, queries, lam, known=NO_INPUTS):
         even = np.array([int(one[1:]) % 2 == 0 for one in queries])
         return np.where(even[:, None], [0.1, 0.9], [0.6, 0.4])
 
 
-def shop(one, **settings):
+def context(one, **settings):
     from types import SimpleNamespace
 
     return SimpleNamespace(
@@ -72,7 +72,7 @@ def costs(ms):
 def test_gain_and_error_by_hand():
     one = table(EVEN_WINS)
     policy = Knows("inner", ARMS, "fast")
-    gates = with_gates(shop(one), "router", policy, costs(0.0), *rows(one)).gates
+    gates = with_gates(context(one), "router", policy, costs(0.0), *rows(one)).gates
     # at λ = 0 even queries gain 0, odd ones .1: mean .05, deviation .05 · √(20/19)
     assert gates[0.0].gain == pytest.approx(0.05)
     assert gates[0.0].error == pytest.approx(0.05 * math.sqrt(20 / 19) / math.sqrt(20))
@@ -84,8 +84,8 @@ def test_gain_and_error_by_hand():
 def test_overhead_is_charged_and_closes_the_gate():
     one = table(EVEN_WINS)
     policy = Knows("inner", ARMS, "fast")
-    cheap = with_gates(shop(one), "router", policy, costs(0.0), *rows(one))
-    dear = with_gates(shop(one), "router", policy, costs(5.0), *rows(one))
+    cheap = with_gates(context(one), "router", policy, costs(0.0), *rows(one))
+    dear = with_gates(context(one), "router", policy, costs(5.0), *rows(one))
     # λ = .5: fast is the best single arm; even queries gain .5 · 1 − .5 · .8 by leaving it
     assert cheap.gates[0.5].gain == pytest.approx(0.05) and cheap.gates[0.5].is_open
     # 5 ms count as √10, the middle of their power of ten, of 10 ms in all
@@ -98,7 +98,7 @@ def test_the_best_margin_is_taken():
     # odd queries: the inner policy prefers fast by log(.6/.4) = .41, wrongly; slow is best alone
     quality = np.array([[0.0, 0.8] if i % 2 == 0 else [0.7, 0.8] for i in range(N)])
     one = table(quality)
-    gate = with_gates(shop(one), "router", Knows("x", ARMS, "fast"), costs(0.0), *rows(one))
+    gate = with_gates(context(one), "router", Knows("x", ARMS, "fast"), costs(0.0), *rows(one))
     assert gate.gates[0.0].gain == pytest.approx(0.0)  # nobody leaves at margins from .8 on
     assert not gate.gates[0.0].is_open  # and what gains nothing isn't asked
 
@@ -107,16 +107,16 @@ def test_no_validation_or_no_gates_leaves_the_policy_as_it_is():
     one, policy = table(EVEN_WINS), Knows("inner", ARMS, "fast")
     train, validation = rows(one)
     nothing = validation[:0]
-    assert with_gates(shop(one), "router", policy, costs(0.0), train, nothing) is policy
-    off = shop(one, gate={"enabled": False})
+    assert with_gates(context(one), "router", policy, costs(0.0), train, nothing) is policy
+    off = context(one, gate={"enabled": False})
     assert with_gates(off, "router", policy, costs(0.0), train, validation) is policy
 
 
 def test_gains_count_open_gates_alone():
     one, policy = table(EVEN_WINS), Knows("inner", ARMS, "fast")
-    gates = with_gates(shop(one), "router", policy, costs(0.0), *rows(one)).gates
+    gates = with_gates(context(one), "router", policy, costs(0.0), *rows(one)).gates
     expected = np.mean([gates[lam].gain if gates[lam].is_open else 0 for lam in (0.0, 0.5, 1.0)])
-    gains = gated_gains(shop(one), policy, costs(0.0), *rows(one))
+    gains = gated_gains(context(one), policy, costs(0.0), *rows(one))
     assert gains.shape == (N // 2,)
     assert gains.mean() == pytest.approx(expected)
 
@@ -131,7 +131,7 @@ def test_an_arm_that_a_dataset_lacks_is_never_the_best_single_arm():
 
 def test_costs_of_every_key_that_a_fold_may_meet():
     one = table(EVEN_WINS)
-    policy = with_gates(shop(one), "r", Knows("x", ARMS, "fast"), costs(0.0), *rows(one))
+    policy = with_gates(context(one), "r", Knows("x", ARMS, "fast"), costs(0.0), *rows(one))
     assert isinstance(policy, GatedPolicy)
     known = costs_of_default(policy, costs(2.0), {1: np.full(N, 3.0)})
     assert known[CLOSED_KEY].tolist() == [0.0] * N and known[1].tolist() == [3.0] * N

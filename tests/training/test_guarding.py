@@ -10,7 +10,7 @@ from router.artifact import policy_folder, read_router
 from router.decisions import read_decisions
 from router.policies import load_policy
 from router.policies.guarded import GuardedPolicy
-from router.policy import Known
+from router.policy import PolicyInputs
 from tests.training.synthetic import write_labels
 from tests.training.tables import make_table
 from training.domain_settings import OutOfDomainSettings
@@ -97,7 +97,7 @@ def test_a_static_router_is_guarded_by_its_own_vectors(tiny_bert, tmp_path):
     assert all(one.reason is None for one in router.select_many(train, lam=0.0))
     vectors = policy.embed(train, 0.0)
     np.testing.assert_array_equal(
-        policy.inner.probabilities(train, 0.5, Known(embeddings=vectors)),
+        policy.inner.probabilities(train, 0.5, PolicyInputs(embeddings=vectors)),
         policy.inner.probabilities(train, 0.5),
     )
     held = router.select_many(texts.text[texts.split == "val"].tolist(), lam=0.0)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.training.tables import make_table
-from training.deciding import Chosen
+from training.decide import Chosen
 from training.held_out import collapse_warnings, expected_per_arm, held_out_metrics
 
 

@@ -52,12 +52,12 @@ def test_in_domain_beside_out_of_domain(run, capsys, monkeypatch):
     fits = []
     real = training.cross_validation.fitting.fit_frozen
 
-    def counting(shop, lams, train, validation, log=False):
-        datasets = set(shop.action.datasets[np.concatenate([train, validation])])
+    def counting(context, lams, train, validation, log=False):
+        datasets = set(context.action.datasets[np.concatenate([train, validation])])
         fits.append(datasets)
         if len(fits) == 5:
             raise KeyboardInterrupt
-        return real(shop, lams, train, validation, log)
+        return real(context, lams, train, validation, log)
 
     monkeypatch.setattr(training.cross_validation.fitting, "fit_frozen", counting)
     code, _, told = holdout(run, capsys)
@@ -152,11 +152,11 @@ def test_a_static_default_is_held_out_guarded_and_resumed(run, tiny_bert, capsys
 
     fits, real = [], StaticEmbeddingLearner.fit
 
-    def counting(self, shop, train, validation):
+    def counting(self, context, train, validation):
         fits.append(len(train))
         if len(fits) == 4:
             raise KeyboardInterrupt
-        return real(self, shop, train, validation)
+        return real(self, context, train, validation)
 
     monkeypatch.setattr(StaticEmbeddingLearner, "fit", counting)
     (run / "static.yaml").write_text(STATIC.format(encoder=tiny_bert))
@@ -192,9 +192,9 @@ def test_named_datasets_alone_are_left_out_under_several_splits(
     fits = []
     real = training.cross_validation.fitting.fit_frozen
 
-    def counting(shop, lams, train, validation, log=False):
-        fits.append(sorted(set(shop.action.datasets[np.concatenate([train, validation])])))
-        return real(shop, lams, train, validation, log)
+    def counting(context, lams, train, validation, log=False):
+        fits.append(sorted(set(context.action.datasets[np.concatenate([train, validation])])))
+        return real(context, lams, train, validation, log)
 
     monkeypatch.setattr(training.cross_validation.fitting, "fit_frozen", counting)
     write_labels(tmp_path / "labels", count=240, datasets=("alpha", "beta", "gamma"), late=False)

@@ -9,7 +9,7 @@ import pytest
 from arms.records import Ranking
 from oracle.labels import read_labels
 from router.policies import load_policy
-from router.policy import Known
+from router.policy import PolicyInputs
 from router.probe_features import document_name
 from tests.training.graded import graded_labels
 from tests.training.test_merging_runs import decisions_of
@@ -98,7 +98,7 @@ def test_what_is_served_is_what_was_decided(trained):
                 arm: [found.get((row["dataset"], row["query_id"], arm), Ranking((), ()))]
                 for arm in policy.probes_at(0.0, allowed)
             }
-            known = Known(probed=probed, competes=competes, datasets=[row["dataset"]])
+            known = PolicyInputs(probed=probed, competes=competes, datasets=[row["dataset"]])
             decided = policy.decide([texts[row["query_id"]]], 0.0, known)
             assert str(decided.plans[0]) == row["plan"]
             fused += "+" in row["plan"]

@@ -11,59 +11,63 @@ from arms.errors import LabelsError, SettingsError
 from oracle.quality import query_quality
 from router.policies import load_policy
 from router.policies.merging import MergingPolicy
-from router.policy import Known
+from router.policy import PolicyInputs
 from tests.training.graded import graded_labels
 from tests.training.synthetic import ARMS
 from tests.training.tables import make_table
 from tests.training.test_relevance_fit import make_shop, rows_of
 from training.arm_sets import nested_sets
-from training.calibrating import HeldOut, realised_by, steps_of
-from training.deciding import measured_overheads
+from training.calibrating import HeldOut, lam_ranges, realised_by
+from training.decide import measured_overheads
 from training.default_policy import validated
 from training.learners.list_fusion import FusionLearner
 from training.learners.merging import WEIGHTS, MergingLearner
-from training.own_rankings import own_quality, primary
+from training.merged_quality import own_quality, primary
 from training.policy_settings import MergingSettings
 
 
 def small_shop(folder, tiny_bert):
     """As for the relevance model of probing policies, with fewer trees."""
-    shop = make_shop(folder, tiny_bert)
-    relevance = shop.settings.probing.relevance.model_copy(update={"rounds": 25})
-    probing = shop.settings.probing.model_copy(update={"relevance": relevance})
+    context = make_shop(folder, tiny_bert)
+    relevance = context.settings.probing.relevance.model_copy(update={"rounds": 25})
+    probing = context.settings.probing.model_copy(update={"relevance": relevance})
     merging = MergingSettings(fuse=False)
     changed = {"probing": probing, "merging": merging}
-    return replace(shop, settings=shop.settings.model_copy(update=changed))
+    return replace(context, settings=context.settings.model_copy(update=changed))
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory, tiny_bert):
+def context(tmp_path_factory, tiny_bert):
     return small_shop(graded_labels(tmp_path_factory.mktemp("graded") / "labels"), tiny_bert)
 
 
 @pytest.fixture(scope="module")
-def policy(shop):
-    return fit(shop)
+def policy(context):
+    return fit(context)
 
 
-def with_settings(shop, **changed):
+def with_settings(context, **changed):
     merging = MergingSettings(**{"fuse": False, **changed})
-    return replace(shop, settings=shop.settings.model_copy(update={"merging": merging}))
+    return replace(context, settings=context.settings.model_copy(update={"merging": merging}))
 
 
-def fit(shop, **changed):
-    shop = with_settings(shop, **changed) if changed else shop
-    return MergingLearner().fit(shop, rows_of(shop, "train"), rows_of(shop, "val"))
+def fit(context, **changed):
+    context = with_settings(context, **changed) if changed else context
+    return MergingLearner().fit(context, rows_of(context, "train"), rows_of(context, "val"))
 
 
-def known_of(shop, policy, rows):
-    probed = shop.runs.probed(policy.probes, rows, shop.every, policy.probe_depth)
-    return Known(embeddings=shop.embedded[rows], probed=probed, competes=shop.action.competes[rows])
+def known_of(context, policy, rows):
+    probed = context.runs.probed(policy.probes, rows, context.every, policy.probe_depth)
+    return PolicyInputs(
+        embeddings=context.embedded[rows], probed=probed, competes=context.action.competes[rows]
+    )
 
 
-def decide(shop, policy, lam, *splits):
-    rows = rows_of(shop, *splits)
-    decided = policy.decide(shop.action.texts[rows].tolist(), lam, known_of(shop, policy, rows))
+def decide(context, policy, lam, *splits):
+    rows = rows_of(context, *splits)
+    decided = policy.decide(
+        context.action.texts[rows].tolist(), lam, known_of(context, policy, rows)
+    )
     return decided, rows
 
 
@@ -105,13 +109,13 @@ def test_what_fuses_others_or_was_never_run_is_in_no_set():
     assert sets_of([1.0], 2, ("fusion",)) == ()
 
 
-def test_sets_may_be_named(shop):
-    policy = fit(shop, sets=(("text_dense", "bm25"), ("bm25",)))
+def test_sets_may_be_named(context):
+    policy = fit(context, sets=(("text_dense", "bm25"), ("bm25",)))
     merged = [arm_set.arms for arm_set in policy.arm_sets if arm_set.model is not None]
     assert merged == [("text_dense", "bm25"), ("bm25",)]
     assert policy.probes == ("bm25", "text_dense")
     with pytest.raises(SettingsError, match=r"sets names text_late; .* bm25, text_dense, text_re"):
-        fit(shop, sets=(("bm25",), ("bm25", "text_late")))
+        fit(context, sets=(("bm25",), ("bm25", "text_late")))
     for wrong in (((),), (("bm25", "bm25"),)):
         with pytest.raises(ValueError, match="each set needs arms, each once"):
             MergingSettings(sets=wrong)
@@ -129,55 +133,55 @@ def test_every_arm_alone_and_nested_sets(policy):
     assert shares == sorted(shares) and shares[0] < 0.2
 
 
-def test_it_is_better_than_any_single_arm_on_queries_it_never_saw(shop, policy):
-    decided, rows = decide(shop, policy, 0.0, "test")
-    own = own_quality(shop.runs, rows, decided)["nDCG@5"]
-    single = np.nanmean(shop.action.quality[rows], axis=0)
+def test_it_is_better_than_any_single_arm_on_queries_it_never_saw(context, policy):
+    decided, rows = decide(context, policy, 0.0, "test")
+    own = own_quality(context.runs, rows, decided)["nDCG@5"]
+    single = np.nanmean(context.action.quality[rows], axis=0)
     assert own.mean() > single.max() + 0.15
-    best = shop.action.quality[rows].max(axis=1)
+    best = context.action.quality[rows].max(axis=1)
     assert (own > best + 0.01).any()  # as no policy that chooses one list can be
     assert {plan.combine for plan in decided.plans} == {"merge"}
     assert np.corrcoef(decided.predicted_quality, own)[0, 1] > 0.3
     assert abs(decided.predicted_quality.mean() - own.mean()) < 0.25
 
 
-def test_merging_two_noisy_lists_is_better_than_either(shop, policy):
-    rows = rows_of(shop, "test", "val")
+def test_merging_two_noisy_lists_is_better_than_either(context, policy):
+    rows = rows_of(context, "test", "val")
     number = [arm_set.arms for arm_set in policy.arm_sets].index(("bm25", "text_dense"))
-    texts = shop.action.texts[rows].tolist()
-    decided = policy.merge(number, texts, known_of(shop, policy, rows))
-    own = primary(shop.runs, own_quality(shop.runs, rows, decided))
-    either = shop.action.quality[rows][:, :2]
+    texts = context.action.texts[rows].tolist()
+    decided = policy.merge(number, texts, known_of(context, policy, rows))
+    own = primary(context.runs, own_quality(context.runs, rows, decided))
+    either = context.action.quality[rows][:, :2]
     assert own.mean() > either.mean(axis=0).max() + 0.05
 
 
-def test_at_lam_1_the_cheapest_arm_answers_alone(shop, policy):
-    decided, _ = decide(shop, policy, 1.0, "test")
+def test_at_lam_1_the_cheapest_arm_answers_alone(context, policy):
+    decided, _ = decide(context, policy, 1.0, "test")
     assert {str(plan) for plan in decided.plans} == {"bm25"}
     assert decided.rankings is None
     assert policy.probes_at(1.0) == ()
 
 
-def test_sets_are_measured_on_validation_queries_by_hand(shop, policy):
-    rows = rows_of(shop, "val")
-    table, total_ms = shop.action.rows(rows), shop.action.latency_ms[rows].sum(axis=1)
+def test_sets_are_measured_on_validation_queries_by_hand(context, policy):
+    rows = rows_of(context, "val")
+    table, total_ms = context.action.rows(rows), context.action.latency_ms[rows].sum(axis=1)
     first = policy.arm_sets[0]
     assert first.quality == pytest.approx(table.quality[:, 0].mean())
     assert first.share == pytest.approx((table.latency_ms[:, 0] / total_ms).mean())
     number = len(policy.arm_sets) - 1
     last = policy.arm_sets[number]
     assert last.arms == ARMS
-    decided = policy.merge(number, table.texts.tolist(), known_of(shop, policy, rows))
-    own = own_quality(shop.runs, rows, decided)["nDCG@5"]
+    decided = policy.merge(number, table.texts.tolist(), known_of(context, policy, rows))
+    own = own_quality(context.runs, rows, decided)["nDCG@5"]
     assert last.quality == pytest.approx(own.mean())
-    options = shop.settings.merging
+    options = context.settings.merging
     extra_ms = options.deciding_ms + (options.embedding_ms if last.reads_vectors else 0.0)
     assert last.share == pytest.approx((1.0 + extra_ms / total_ms).mean())
 
 
-def test_fits_repeat_and_saved_it_decides_alike(shop, policy, tmp_path):
+def test_fits_repeat_and_saved_it_decides_alike(context, policy, tmp_path):
     folders = [tmp_path / name for name in ("once", "again")]
-    for folder, one in zip(folders, (policy, fit(shop)), strict=True):
+    for folder, one in zip(folders, (policy, fit(context)), strict=True):
         folder.mkdir()
         one.save(folder)
     files = sorted(one.relative_to(folders[0]) for one in folders[0].rglob("*") if one.is_file())
@@ -189,24 +193,24 @@ def test_fits_repeat_and_saved_it_decides_alike(shop, policy, tmp_path):
         assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
     loaded = load_policy(folders[0])
     for lam in (0.0, 0.3, 1.0):
-        before, after = (decide(shop, one, lam, "test")[0] for one in (policy, loaded))
+        before, after = (decide(context, one, lam, "test")[0] for one in (policy, loaded))
         assert before.plans == after.plans and before.rankings == after.rankings
         np.testing.assert_array_equal(before.probabilities, after.probabilities)
 
 
-def test_without_history_it_is_the_models_that_answer_where_there_is_none(shop, policy):
+def test_without_history_it_is_the_models_that_answer_where_there_is_none(context, policy):
     """Fitted alone, taken from the other policy, or asked of documents that nobody knows."""
     learner = MergingLearner(with_history=False)
-    rows = rows_of(shop, "train"), rows_of(shop, "val")
-    alone = learner.fit(shop, *rows)
-    taken = learner.fit(replace(shop, learned={"merging": policy}), *rows)
+    rows = rows_of(context, "train"), rows_of(context, "val")
+    alone = learner.fit(context, *rows)
+    taken = learner.fit(replace(context, learned={"merging": policy}), *rows)
     assert (policy.learns_documents, alone.learns_documents) == (True, False)
     assert alone.name == taken.name == "merging_no_history"
     number = len(policy.arm_sets) - 1
     assert alone.arm_sets[number].quality == pytest.approx(taken.arm_sets[number].quality)
     assert taken.arm_sets[number].quality == policy.foreign[number]
-    asked = rows_of(shop, "test")
-    known, texts = known_of(shop, policy, asked), shop.action.texts[asked].tolist()
+    asked = rows_of(context, "test")
+    known, texts = known_of(context, policy, asked), context.action.texts[asked].tolist()
     renamed = {
         arm: [replace(one, doc_ids=tuple(f"new/{doc}" for doc in one.doc_ids)) for one in found]
         for arm, found in known.probed.items()
@@ -220,15 +224,15 @@ def test_without_history_it_is_the_models_that_answer_where_there_is_none(shop, 
     assert before[0].rankings == before[1].rankings
 
 
-def test_sets_of_tuned_fusion_stand_beside_those_of_trees(shop, tmp_path):
-    rows = rows_of(shop, "train"), rows_of(shop, "val")
-    fused = FusionLearner("tuned_fusion").fit(shop, *rows)
-    policy = fit(shop, fuse=True)
+def test_sets_of_tuned_fusion_stand_beside_those_of_trees(context, tmp_path):
+    rows = rows_of(context, "train"), rows_of(context, "val")
+    fused = FusionLearner("tuned_fusion").fit(context, *rows)
+    policy = fit(context, fuse=True)
     taken = MergingLearner().fit(
-        replace(with_settings(shop, fuse=True), learned={"tuned_fusion": fused}), *rows
+        replace(with_settings(context, fuse=True), learned={"tuned_fusion": fused}), *rows
     )
-    asked = rows_of(shop, "test")
-    known, texts = known_of(shop, policy, asked), shop.action.texts[asked].tolist()
+    asked = rows_of(context, "test")
+    known, texts = known_of(context, policy, asked), context.action.texts[asked].tolist()
     kinds = [one.model.combine for one in policy.arm_sets if one.model is not None]
     wanted = [number for number, one in enumerate(fused.arm_sets) if one.model is not None]
     assert kinds == ["merge"] * 3 + ["fuse"] * len(wanted)
@@ -256,28 +260,28 @@ def test_sets_of_tuned_fusion_stand_beside_those_of_trees(shop, tmp_path):
     np.testing.assert_allclose(rows_told.sum(axis=1), 1.0)
 
 
-def test_history_that_gains_nothing_is_left_out(shop, policy):
+def test_history_that_gains_nothing_is_left_out(context, policy):
     weights = [one.model.history_weight for one in policy.arm_sets if one.model is not None]
     assert set(weights) <= set(WEIGHTS)
-    rows, number = rows_of(shop, "val"), len(policy.arm_sets) - 1
-    texts, known = shop.action.texts[rows].tolist(), known_of(shop, policy, rows)
+    rows, number = rows_of(context, "val"), len(policy.arm_sets) - 1
+    texts, known = context.action.texts[rows].tolist(), known_of(context, policy, rows)
     reached = {}
     for weight in WEIGHTS:
         arm_sets = list(policy.arm_sets)
         model = replace(arm_sets[number].model, history_weight=weight)
         arm_sets[number] = replace(arm_sets[number], model=model)
         decided = policy.with_arm_sets(arm_sets).merge(number, texts, known)
-        reached[weight] = primary(shop.runs, own_quality(shop.runs, rows, decided)).mean()
+        reached[weight] = primary(context.runs, own_quality(context.runs, rows, decided)).mean()
     best = max(WEIGHTS, key=lambda weight: (round(reached[weight], 9), -weight))
     assert weights[-1] == best
     assert policy.arm_sets[number].quality == pytest.approx(reached[best])
 
 
-def test_a_set_reads_vectors_where_its_arms_take_long(shop):
+def test_a_set_reads_vectors_where_its_arms_take_long(context):
     sets = (("bm25",), ("bm25", "text_dense"))
 
     def reading(**changed):
-        policy = fit(shop, sets=sets, **changed)
+        policy = fit(context, sets=sets, **changed)
         return [
             arm_set.reads_vectors for arm_set in policy.arm_sets if arm_set.model is not None
         ], policy
@@ -286,18 +290,18 @@ def test_a_set_reads_vectors_where_its_arms_take_long(shop):
     assert reading(vectors_from_ms=7.0)[0] == [False, True]
     none, policy = reading(vectors_from_ms=1e6)
     assert none == [False] * 2 and policy.vectors is None and policy.queries is None
-    shared = np.zeros(shop.every.latency_ms.shape)
-    shared[:, shop.every.arms.index("text_dense")] = 5.0
-    saving = replace(with_settings(shop, sets=sets, vectors_from_ms=1e6), reusable_ms=shared)
+    shared = np.zeros(context.every.latency_ms.shape)
+    shared[:, context.every.arms.index("text_dense")] = 5.0
+    saving = replace(with_settings(context, sets=sets, vectors_from_ms=1e6), reusable_ms=shared)
     assert [one.reads_vectors for one in fit(saving).arm_sets[3:]] == [False, True]
 
 
-def test_nothing_is_reused_where_the_query_is_not_embedded(shop):
+def test_nothing_is_reused_where_the_query_is_not_embedded(context):
     """An arm can take a vector only from a policy that makes one at this λ."""
-    shared = np.zeros(shop.every.latency_ms.shape)
-    dense = shop.every.arms.index("text_dense")
+    shared = np.zeros(context.every.latency_ms.shape)
+    dense = context.every.arms.index("text_dense")
     shared[:, dense] = 4.0
-    saving = replace(with_settings(shop, sets=(("bm25", "text_dense"),)), reusable_ms=shared)
+    saving = replace(with_settings(context, sets=(("bm25", "text_dense"),)), reusable_ms=shared)
     fitted = fit(saving)
     # At λ = 0 the set, at λ = 1 text_dense alone, which then encodes the query itself.
     numbers = {("bm25",): (0.1, 0.9), ("text_dense",): (0.5, 0.1), ("text_rerank",): (0.1, 0.9)}
@@ -314,7 +318,7 @@ def test_nothing_is_reused_where_the_query_is_not_embedded(shop):
     held_out = HeldOut(
         "val", saving.action.rows(rows), every, "hash", shared[rows], saving.runs, rows
     )
-    costs = {cost: 1.0 for cost in policy.lams_of_costs()}
+    costs = {cost: 1.0 for cost in policy.overhead_keys()}
     realised = realised_by(policy, held_out, costs, known_of(saving, policy, rows))
     alone, both = every.latency_ms[:, dense], every.latency_ms[:, :2].sum(axis=1)
     np.testing.assert_allclose(realised(1.0).latency_ms, alone + 1.0)
@@ -326,29 +330,29 @@ def test_nothing_is_reused_where_the_query_is_not_embedded(shop):
     assert reward == pytest.approx(1.0 - (alone / total_ms).mean())
 
 
-def test_deciding_is_timed_for_each_set_as_a_fold_may_take_another(shop):
-    policy = fit(shop, vectors_from_ms=1e6)  # the shop's vectors are made up
-    costs = measured_overheads(shop, {"merging": policy})["merging"]
+def test_deciding_is_timed_for_each_set_as_a_fold_may_take_another(context):
+    policy = fit(context, vectors_from_ms=1e6)  # the shop's vectors are made up
+    costs = measured_overheads(context, {"merging": policy})["merging"]
     assert set(costs) == set(range(len(policy.arm_sets)))
-    assert 2 <= len(policy.lams_of_costs()) < len(costs)
+    assert 2 <= len(policy.overhead_keys()) < len(costs)
     others = policy.other_costs()
-    assert set(others) == set(costs) - set(policy.lams_of_costs())
+    assert set(others) == set(costs) - set(policy.overhead_keys())
     for number, other in others.items():
-        assert {other.cost_at(lam) for lam in (0.0, 0.5, 1.0)} == {number}
+        assert {other.overhead_key(lam) for lam in (0.0, 0.5, 1.0)} == {number}
     assert all((taken > 0).all() for taken in costs.values())
-    assert steps_of(policy) == tuple(policy.lams_of_costs().values())
+    assert lam_ranges(policy) == tuple(policy.overhead_keys().values())
 
 
 # Answers whose quality is known
 
 
-def test_the_quality_of_answers_is_that_of_ir_measures(shop, policy):
-    decided, rows = decide(shop, policy, 0.0, "test", "val")
-    own = own_quality(shop.runs, rows, decided)
+def test_the_quality_of_answers_is_that_of_ir_measures(context, policy):
+    decided, rows = decide(context, policy, 0.0, "test", "val")
+    own = own_quality(context.runs, rows, decided)
     grades = {}
     for arm in ARMS:
-        for row, ranking in enumerate(shop.runs.rankings(arm)):
-            told = zip(ranking.doc_ids, shop.runs.grades(arm)[row], strict=True)
+        for row, ranking in enumerate(context.runs.rankings(arm)):
+            told = zip(ranking.doc_ids, context.runs.grades(arm)[row], strict=True)
             grades.setdefault(str(row), {}).update(told)
     qrels = {}
     for row in map(str, rows.tolist()):
@@ -363,14 +367,14 @@ def test_the_quality_of_answers_is_that_of_ir_measures(shop, policy):
 
 def test_a_dataset_without_an_arm_is_merged_too(tmp_path, tiny_bert):
     folder = graded_labels(tmp_path / "l", count=300, lacking={"beta": ("text_dense",)})
-    shop = small_shop(folder, tiny_bert)
-    policy = fit(shop)
-    decided, rows = decide(shop, policy, 0.0, "test", "val")
+    context = small_shop(folder, tiny_bert)
+    policy = fit(context)
+    decided, rows = decide(context, policy, 0.0, "test", "val")
     written = {str(plan) for plan in decided.plans}
     by_dataset = {
         dataset: {
             frozenset(plan.arms)
-            for plan, one in zip(decided.plans, shop.action.datasets[rows], strict=True)
+            for plan, one in zip(decided.plans, context.action.datasets[rows], strict=True)
             if one == dataset
         }
         for dataset in ("alpha", "beta")
@@ -380,28 +384,28 @@ def test_a_dataset_without_an_arm_is_merged_too(tmp_path, tiny_bert):
         "alpha": {frozenset(ARMS)},
         "beta": {frozenset({"bm25", "text_rerank"})},
     }
-    own = own_quality(shop.runs, rows, decided)["nDCG@5"]
+    own = own_quality(context.runs, rows, decided)["nDCG@5"]
     assert np.isfinite(own).all()
 
 
 # What it refuses
 
 
-def refused(caplog, shop):
-    assert fit(shop) is None
+def refused(caplog, context):
+    assert fit(context) is None
     told = caplog.text
     assert "no merging policy" in told
     return told
 
 
-def test_labels_without_rankings_fit_none(caplog, shop):
-    assert "hold no rankings (runs.parquet)" in refused(caplog, replace(shop, runs=None))
+def test_labels_without_rankings_fit_none(caplog, context):
+    assert "hold no rankings (runs.parquet)" in refused(caplog, replace(context, runs=None))
 
 
 @pytest.mark.parametrize("given", [{"grades": False}, {"relevant": False}])
 def test_labels_without_grades_fit_none(caplog, tmp_path, tiny_bert, given):
-    shop = small_shop(graded_labels(tmp_path / "labels", count=100, **given), tiny_bert)
-    told = refused(caplog, shop)
+    context = small_shop(graded_labels(tmp_path / "labels", count=100, **given), tiny_bert)
+    told = refused(caplog, context)
     assert "how every document was judged (l2r oracle adds that" in told
     queries, rankings = (
         f"{what} is missing for 50 of 50 queries of alpha (q0000, q0001, q0002, …), 50 of 50"
@@ -446,19 +450,19 @@ def test_rows_without_a_grade_are_counted_by_query(caplog, tmp_path, tiny_bert):
     assert f"; a grade in runs.parquet is missing for {wanted}" in told
 
 
-def test_another_measure_fits_none(caplog, shop, monkeypatch):
-    monkeypatch.setattr(shop.runs, "measure", "RR@5")
-    assert "it ranks for nDCG@k, and quality is RR@5" in refused(caplog, shop)
+def test_another_measure_fits_none(caplog, context, monkeypatch):
+    monkeypatch.setattr(context.runs, "measure", "RR@5")
+    assert "it ranks for nDCG@k, and quality is RR@5" in refused(caplog, context)
 
 
-def test_no_training_query_fits_none(caplog, shop):
+def test_no_training_query_fits_none(caplog, context):
     nothing = np.zeros(0, dtype=np.intp)
-    assert MergingLearner().fit(with_settings(shop, sets=(("bm25",),)), nothing, nothing) is None
+    assert MergingLearner().fit(with_settings(context, sets=(("bm25",),)), nothing, nothing) is None
     assert "no training queries" in caplog.text
 
 
-def test_a_ranking_without_grades_has_no_quality(tmp_path, tiny_bert, shop, policy):
+def test_a_ranking_without_grades_has_no_quality(tmp_path, tiny_bert, context, policy):
     bare = small_shop(graded_labels(tmp_path / "labels", relevant=False), tiny_bert)
-    decided, rows = decide(shop, policy, 0.0, "test")
+    decided, rows = decide(context, policy, 0.0, "test")
     with pytest.raises(LabelsError, match="rerun l2r oracle, which adds them"):
         own_quality(bare.runs, rows, decided)

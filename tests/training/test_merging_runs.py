@@ -13,9 +13,9 @@ from router import Router
 from router.artifact import Defaults, read_router
 from router.decisions import read_decisions
 from router.policies import load_policy
-from router.policy import Known
+from router.policy import PolicyInputs
 from router.probe_features import document_name
-from router.wishes import lam_for_latency
+from router.targets import lam_for_latency
 from tests.training.graded import JUDGED, document_of, graded_labels
 from tests.training.synthetic import ARMS
 from training.calibrate_router import calibrate_router
@@ -117,7 +117,9 @@ def test_answers_are_as_good_as_ir_measures_says_of_what_is_served(trained):
             if (dataset, query_id, arm) in found
         }
         competes = np.array([[(dataset, query_id, arm) in found for arm in ARMS]])
-        decided = policy.decide([texts[query_id]], 0.0, Known(probed=probed, competes=competes))
+        decided = policy.decide(
+            [texts[query_id]], 0.0, PolicyInputs(probed=probed, competes=competes)
+        )
         assert str(decided.plans[0]) == row["plan"]
         run = {
             name.removeprefix(f"{dataset}/"): -float(rank)
@@ -193,8 +195,8 @@ def test_a_calibrated_wish_is_kept_between_sets(trained, capsys, monkeypatch):
     assert not found.any_lam  # between two sets lies none
     of_set = {}
     for point in found.points:
-        of_set.setdefault(policy.cost_at(point.lam), set()).add(point.latency_ms.value)
-    assert set(of_set) == set(policy.lams_of_costs()) and len(of_set) >= 2
+        of_set.setdefault(policy.overhead_key(point.lam), set()).add(point.latency_ms.value)
+    assert set(of_set) == set(policy.overhead_keys()) and len(of_set) >= 2
     assert all(len(latencies) == 1 for latencies in of_set.values())
     slow, *_, fast = sorted((one for (one,) in of_set.values()), reverse=True)
     router = Router.load(folder)
@@ -203,11 +205,11 @@ def test_a_calibrated_wish_is_kept_between_sets(trained, capsys, monkeypatch):
     answering = next(point for point in told.points if point.latency_ms.value <= between)
     choice = router.select("which", policy="merging", max_latency_ms=fast * 1.001)
     assert choice.promised.latency_ms.value == fast
-    assert policy.cost_at(choice.lam) == policy.cost_at(1.0)
+    assert policy.overhead_key(choice.lam) == policy.overhead_key(1.0)
     assert choice.reason == "the best arm at this λ, whatever the query"
     point = lam_for_latency(told, between)
     assert point == answering
-    assert point.latency_ms.value in of_set[policy.cost_at(point.lam)]
+    assert point.latency_ms.value in of_set[policy.overhead_key(point.lam)]
     quality = [point.quality.value for point in told.points]
     assert max(quality) > quality[-1] + 0.1
 

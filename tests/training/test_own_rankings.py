@@ -6,10 +6,10 @@ import pytest
 from arms.errors import LabelsError
 from arms.records import Ranking
 from oracle.labels import read_labels
-from router.policy import Decided, Plan
+from router.policy import Decisions, Plan
 from tests.training.graded import graded_labels
-from training.own_rankings import own_ceiling, own_quality
-from training.probed import RecordedRuns
+from training.merged_quality import own_ceiling, own_quality
+from training.recorded_runs import RecordedRuns
 
 ROWS = np.array([3, 5])
 IDEAL = 2.0 + 1.0 / np.log2(3)
@@ -23,7 +23,7 @@ def merged(runs, arms=("bm25", "text_dense")):
     documents = tuple(found.doc_ids[place] for place in order)
     own = Ranking(documents, tuple(-float(rank) for rank in range(len(documents))))
     plans = (Plan(arms, "merge"), Plan(("bm25",)))
-    return Decided(plans, np.ones((2, 1)), rankings=(own, None))
+    return Decisions(plans, np.ones((2, 1)), rankings=(own, None))
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_the_ceiling_is_the_ideal_order_of_what_was_ranked(runs):
 
 
 def test_no_ceiling_where_an_arm_always_answers(runs):
-    single = Decided((Plan(("bm25",)),), np.ones((1, 1)))
+    single = Decisions((Plan(("bm25",)),), np.ones((1, 1)))
     assert own_ceiling(runs, ROWS[:1], single) is None
     assert own_ceiling(None, ROWS, merged(runs)) is None
 

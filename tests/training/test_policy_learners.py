@@ -10,12 +10,12 @@ from arms.progress import SilentProgress
 from oracle.labels import read_labels
 from router.artifact import read_router
 from router.decisions import read_decisions
-from router.policy import Known
+from router.policy import PolicyInputs
 from router.query_encoder import QueryEncoder
 from router.router import Router
 from tests.training.synthetic import ARMS, WORDS, make_texts, write_labels
 from tests.training.tables import make_table
-from training.fitting import Workshop, comparable_rows
+from training.fitting import FitContext, comparable_rows
 from training.learn_log import learn_from_log
 from training.learners import LEARNERS
 from training.learners.arabzadeh import cheapest_success, first_hits
@@ -31,9 +31,9 @@ OURS = ("knn", "arabzadeh", "multi_label", "bandit", "ensemble_confidence", "ens
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory, tiny_bert):
+def context(tmp_path_factory, tiny_bert):
     """A workshop whose vectors count the telling words of each arm; no encoder is run."""
-    root = tmp_path_factory.mktemp("shop")
+    root = tmp_path_factory.mktemp("context")
     labels = read_labels(
         write_labels(root / "labels", count=400, lacking={"beta": ("text_rerank",)}, failing=3)
     )
@@ -47,7 +47,7 @@ def shop(tmp_path_factory, tiny_bert):
     noise = 0.1 * np.random.default_rng(0).normal(size=(len(vectors), 8))
     settings = TrainingSettings(lams=(0.0, 0.3), encoder=str(tiny_bert))
     with SilentProgress().task("fitting", total=None) as task:
-        yield Workshop(
+        yield FitContext(
             settings,
             QueryEncoder(settings.encoder),
             np.hstack([vectors, noise]).astype(np.float32),
@@ -58,65 +58,67 @@ def shop(tmp_path_factory, tiny_bert):
         )
 
 
-def rows_of(shop, split):
-    return comparable_rows(shop, shop.action.splits == split)
+def rows_of(context, split):
+    return comparable_rows(context, context.action.splits == split)
 
 
 def learner(name):
     return next(one for one in LEARNERS if one.name == name)
 
 
-def fitted(shop, name, **changes):
-    changed = replace(shop, settings=shop.settings.model_copy(update=changes))
-    return learner(name).fit(changed, rows_of(shop, "train"), rows_of(shop, "val"))
+def fitted(context, name, **changes):
+    changed = replace(context, settings=context.settings.model_copy(update=changes))
+    return learner(name).fit(changed, rows_of(context, "train"), rows_of(context, "val"))
 
 
-def quality_of(shop, policy, lam=0.0, split="test"):
-    rows = rows_of(shop, split)
-    table = shop.action.rows(rows)
-    known = Known(embeddings=shop.embedded[rows], competes=table.competes)
+def quality_of(context, policy, lam=0.0, split="test"):
+    rows = rows_of(context, split)
+    table = context.action.rows(rows)
+    known = PolicyInputs(embeddings=context.embedded[rows], competes=table.competes)
     decided = policy.decide(table.texts.tolist(), lam, known)
     columns = [table.arms.index(plan.answering_arm) for plan in decided.plans]
     return float(table.quality[np.arange(len(rows)), columns].mean()), decided
 
 
 @pytest.mark.parametrize("name", ["knn", "multi_label", "bandit"])
-def test_it_learns_which_arm_the_words_point_to(shop, name):
-    policy = fitted(shop, name)
-    table = shop.action.rows(rows_of(shop, "test"))
+def test_it_learns_which_arm_the_words_point_to(context, name):
+    policy = fitted(context, name)
+    table = context.action.rows(rows_of(context, "test"))
     best_static = np.where(table.competes, table.quality, 0).mean(axis=0).max()
     oracle = np.where(table.competes, table.quality, 0).max(axis=1).mean()
-    reached = quality_of(shop, policy)[0]
+    reached = quality_of(context, policy)[0]
     assert reached > best_static + 0.7 * (oracle - best_static)
 
 
-def test_knn_says_what_to_expect(shop):
-    reached, decided = quality_of(shop, fitted(shop, "knn"))
+def test_knn_says_what_to_expect(context):
+    reached, decided = quality_of(context, fitted(context, "knn"))
     assert abs(decided.predicted_quality.mean() - reached) < 0.1
 
 
-def test_knn_never_looks_at_the_test_queries(shop):
-    action = shop.action
+def test_knn_never_looks_at_the_test_queries(context):
+    action = context.action
     spoiled = action.quality.copy()
     spoiled[action.splits == "test"] = 0.123
-    other = replace(shop, action=replace(action, quality=spoiled))
+    other = replace(context, action=replace(action, quality=spoiled))
     for name in ("knn", "arabzadeh", "multi_label", "bandit"):
         one, two = (
             learner(name).fit(each, rows_of(each, "train"), rows_of(each, "val"))
-            for each in (shop, other)
+            for each in (context, other)
         )
-        known = Known(embeddings=shop.embedded[rows_of(shop, "test")])
+        known = PolicyInputs(embeddings=context.embedded[rows_of(context, "test")])
         queries = [""] * len(known.embeddings)
         np.testing.assert_array_equal(
             one.probabilities(queries, 0.0, known), two.probabilities(queries, 0.0, known)
         )
 
 
-def test_arabzadeh_escalates_by_its_budget(shop):
-    policy = fitted(shop, "arabzadeh")
+def test_arabzadeh_escalates_by_its_budget(context):
+    policy = fitted(context, "arabzadeh")
     assert policy.cheapest == "bm25" and policy.success == "quality = 1"
     shares = [
-        np.mean([plan.answering_arm == "bm25" for plan in quality_of(shop, policy, lam)[1].plans])
+        np.mean(
+            [plan.answering_arm == "bm25" for plan in quality_of(context, policy, lam)[1].plans]
+        )
         for lam in (0.0, 0.5, 1.0)
     ]
     assert shares[0] == 0.0 and shares[2] == 1.0 and 0.2 < shares[1] < 0.8
@@ -149,42 +151,46 @@ def test_multi_hot_targets():
     ]
 
 
-def test_any_set_is_fused_only_where_asked_for(shop):
+def test_any_set_is_fused_only_where_asked_for(context):
     plans = {}
     for fuse in ("labelled", "any"):
         options = MultiLabelSettings(fuse=fuse, threshold=0.2)
-        plans[fuse] = quality_of(shop, fitted(shop, "multi_label", multi_label=options))[1].plans
+        plans[fuse] = quality_of(context, fitted(context, "multi_label", multi_label=options))[
+            1
+        ].plans
     assert {plan.combine for plan in plans["labelled"]} == {"single"}
     assert "fuse" in {plan.combine for plan in plans["any"]}
 
 
-def test_ensembles_take_members_that_were_fitted(shop):
-    alone = replace(shop, learned={"knn": fitted(shop, "knn")})
+def test_ensembles_take_members_that_were_fitted(context):
+    alone = replace(context, learned={"knn": fitted(context, "knn")})
     for rule in ("confidence", "majority"):
-        assert learner(f"ensemble_{rule}").fit(alone, *[rows_of(shop, "val")] * 2) is None
-    three = {name: fitted(shop, name) for name in ("knn", "tfidf", "bandit")}
-    both = replace(shop, learned=three)
-    options = shop.settings.ensemble.model_copy(update={"members": ("absent", *three)})
-    both = replace(both, settings=shop.settings.model_copy(update={"ensemble": options}))
+        assert learner(f"ensemble_{rule}").fit(alone, *[rows_of(context, "val")] * 2) is None
+    three = {name: fitted(context, name) for name in ("knn", "tfidf", "bandit")}
+    both = replace(context, learned=three)
+    options = context.settings.ensemble.model_copy(update={"members": ("absent", *three)})
+    both = replace(both, settings=context.settings.model_copy(update={"ensemble": options}))
     for rule in ("confidence", "majority"):
-        policy = learner(f"ensemble_{rule}").fit(both, rows_of(shop, "train"), rows_of(shop, "val"))
+        policy = learner(f"ensemble_{rule}").fit(
+            both, rows_of(context, "train"), rows_of(context, "val")
+        )
         assert [one.name for one in policy.members] == list(three)
         assert policy.lams == (0.0, 0.3)
-        assert quality_of(shop, policy)[0] > 0.75
+        assert quality_of(context, policy)[0] > 0.75
 
 
-def test_without_query_vectors_nothing_is_fitted(shop):
-    bare = replace(shop, embedded=shop.embedded[:, :0])
+def test_without_query_vectors_nothing_is_fitted(context):
+    bare = replace(context, embedded=context.embedded[:, :0])
     for name in ("knn", "arabzadeh", "multi_label", "bandit"):
-        assert learner(name).fit(bare, rows_of(shop, "train"), rows_of(shop, "val")) is None
+        assert learner(name).fit(bare, rows_of(context, "train"), rows_of(context, "val")) is None
 
 
-def test_without_validation_queries_everything_is_fitted(shop):
+def test_without_validation_queries_everything_is_fitted(context):
     nothing = np.zeros(0, dtype=np.intp)
     learned = {}
     for name in (*OURS[:4], "tfidf", *OURS[4:]):
-        given = replace(shop, learned=learned)
-        learned[name] = learner(name).fit(given, rows_of(shop, "train"), nothing)
+        given = replace(context, learned=learned)
+        learned[name] = learner(name).fit(given, rows_of(context, "train"), nothing)
         assert learned[name] is not None
 
 

@@ -13,11 +13,11 @@ from arms.progress import SilentProgress
 from arms.records import Ranking
 from oracle.labels import read_labels
 from router.policies import load_policy
-from router.policy import Known
+from router.policy import PolicyInputs
 from router.query_encoder import QueryEncoder
 from tests.training.synthetic import ARMS, WORDS, write_labels
 from tests.training.tables import make_table
-from training.fitting import Workshop, comparable_rows
+from training.fitting import FitContext, comparable_rows
 from training.learners.probing import (
     CascadeLearner,
     ProbingLearner,
@@ -27,7 +27,7 @@ from training.learners.probing import (
 )
 from training.learners.quality import QualityLearner
 from training.policy_settings import BoostingSettings, CascadeSettings, ProbingSettings
-from training.probed import RecordedRuns
+from training.recorded_runs import RecordedRuns
 from training.settings import TrainingSettings
 from training.table import routing_table
 from training.work_folder import WorkFolder
@@ -82,7 +82,7 @@ def make_shop(root, tiny_bert, shuffled, with_runs=True):
         probing=ProbingSettings(most=2),
         cascade=CascadeSettings(share=0.1),
     )
-    return Workshop(
+    return FitContext(
         settings,
         QueryEncoder(settings.encoder),
         np.hstack([telling, noise]).astype(np.float32),
@@ -106,22 +106,22 @@ def by_probe(tmp_path_factory, tiny_bert):
     return make_shop(tmp_path_factory.mktemp("probe") / "labels", tiny_bert, shuffled=True)
 
 
-def rows_of(shop, split):
-    return comparable_rows(shop, shop.action.splits == split)
+def rows_of(context, split):
+    return comparable_rows(context, context.action.splits == split)
 
 
-def fit(learner, shop):
-    return learner.fit(shop, rows_of(shop, "train"), rows_of(shop, "val"))
+def fit(learner, context):
+    return learner.fit(context, rows_of(context, "train"), rows_of(context, "val"))
 
 
-def decide(shop, policy, lam, split="test"):
-    rows = rows_of(shop, split)
-    table = shop.action.rows(rows)
+def decide(context, policy, lam, split="test"):
+    rows = rows_of(context, split)
+    table = context.action.rows(rows)
     probed = None
     if policy.probes:
-        probed = shop.runs.probed(policy.probes, rows, shop.every, policy.probe_depth)
-    embedded = shop.embedded[rows] if policy.queries else None
-    known = Known(embeddings=embedded, probed=probed, competes=table.competes)
+        probed = context.runs.probed(policy.probes, rows, context.every, policy.probe_depth)
+    embedded = context.embedded[rows] if policy.queries else None
+    known = PolicyInputs(embeddings=embedded, probed=probed, competes=table.competes)
     decided = policy.decide(table.texts.tolist(), lam, known)
     columns = [table.arms.index(plan.answering_arm) for plan in decided.plans]
     return decided, table.quality[np.arange(len(rows)), columns], table
@@ -187,14 +187,14 @@ def test_masked_arms_never_answer(by_probe, prober):
     probed = by_probe.runs.probed(prober.probes, rows, by_probe.every, 10)
     allowed = np.tile([False, True, False], (len(rows), 1))
     texts = by_probe.action.texts[rows].tolist()
-    known = Known(embeddings=by_probe.embedded[rows], probed=probed, competes=allowed)
+    known = PolicyInputs(embeddings=by_probe.embedded[rows], probed=probed, competes=allowed)
     decided = prober.decide(texts, 0.0, known)
     assert {plan.answering_arm for plan in decided.plans} == {"text_dense"}
     np.testing.assert_array_equal(decided.probabilities, allowed.astype(float))
 
 
 def test_a_dataset_without_a_probe_runs_none(cascade):
-    known = Known(probed={}, competes=np.array([[False, True, True]]))
+    known = PolicyInputs(probed={}, competes=np.array([[False, True, True]]))
     plan = cascade.decide(["a"], 0.0, known).plans[0]
     assert plan.combine == "single"
     empty = replace(known, probed={"bm25": [Ranking((), ())]})
@@ -206,10 +206,12 @@ def test_one_query_decides_as_in_a_batch(by_probe, prober):
     texts = by_probe.action.texts[rows].tolist()
     probed = by_probe.runs.probed(prober.probes, rows, by_probe.every, 10)
     vectors = by_probe.embedded[rows]
-    whole = prober.decide(texts, 0.1, Known(embeddings=vectors, probed=probed))
+    whole = prober.decide(texts, 0.1, PolicyInputs(embeddings=vectors, probed=probed))
     for row, text in enumerate(texts):
         one = {arm: found[row : row + 1] for arm, found in probed.items()}
-        alone = prober.decide([text], 0.1, Known(embeddings=vectors[row : row + 1], probed=one))
+        alone = prober.decide(
+            [text], 0.1, PolicyInputs(embeddings=vectors[row : row + 1], probed=one)
+        )
         assert alone.plans[0] == whole.plans[row]
         np.testing.assert_allclose(alone.probabilities[0], whole.probabilities[row], atol=1e-5)
 
@@ -253,15 +255,15 @@ def test_altered_files_are_refused(cascade, tmp_path):
 
 
 def test_without_rankings_probing_policies_are_left_out(tmp_path, tiny_bert, caplog):
-    shop = make_shop(tmp_path / "labels", tiny_bert, shuffled=False, with_runs=False)
-    assert shop.runs is None
-    assert fit(ProbingLearner(), shop) is None
-    assert fit(CascadeLearner(), shop) is None
+    context = make_shop(tmp_path / "labels", tiny_bert, shuffled=False, with_runs=False)
+    assert context.runs is None
+    assert fit(ProbingLearner(), context) is None
+    assert fit(CascadeLearner(), context) is None
     assert [one.getMessage() for one in caplog.records] == [
         f"no {name} policy: the labels hold no rankings (runs.parquet)"
         for name in ("probing", "cascade")
     ]
-    assert fit(QualityLearner(), shop).name == "router_quality"
+    assert fit(QualityLearner(), context).name == "router_quality"
 
 
 def test_asked_without_rankings_a_probing_policy_says_what_it_needs(cascade):
@@ -271,9 +273,9 @@ def test_asked_without_rankings_a_probing_policy_says_what_it_needs(cascade):
 
 def test_probes_that_a_router_cannot_run_are_refused(by_probe):
     named = ProbingSettings(probes=("bm25", "text_late"))
-    shop = replace(by_probe, settings=by_probe.settings.model_copy(update={"probing": named}))
+    context = replace(by_probe, settings=by_probe.settings.model_copy(update={"probing": named}))
     with pytest.raises(SettingsError, match=r"training.probing.probes names text_late"):
-        fit(ProbingLearner(), shop)
+        fit(ProbingLearner(), context)
 
 
 def test_default_probes_by_hand():

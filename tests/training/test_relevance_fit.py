@@ -13,16 +13,16 @@ from arms.records import Ranking
 from oracle.labels import read_labels
 from router.candidates import candidates
 from router.policies import load_policy
-from router.policy import Known
+from router.policy import PolicyInputs
 from router.probe_features import as_lists, key_of
 from router.query_encoder import QueryEncoder
 from tests.training.graded import DISCOUNTS, graded_labels
 from tests.training.synthetic import ARMS
-from training.fitting import Workshop, comparable_rows
+from training.fitting import FitContext, comparable_rows
 from training.learners.probing import ProbingLearner, probe_depth
 from training.policy_settings import BoostingSettings, ProbingSettings, RelevanceSettings
-from training.probed import RecordedRuns
 from training.quality_fit import lists_of
+from training.recorded_runs import RecordedRuns
 from training.relevance_fit import Seen, dataset_weights, gains_of, hidden_from
 from training.settings import TrainingSettings
 from training.table import routing_table
@@ -42,7 +42,7 @@ def make_shop(folder, tiny_bert):
         probing=ProbingSettings(probes=PROBES, relevance=RelevanceSettings(**trees)),
     )
     noise = np.random.default_rng(1).normal(size=(len(action), 8)).astype(np.float32)
-    return Workshop(
+    return FitContext(
         settings,
         QueryEncoder(settings.encoder),
         noise,
@@ -55,101 +55,101 @@ def make_shop(folder, tiny_bert):
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory, tiny_bert):
+def context(tmp_path_factory, tiny_bert):
     return make_shop(graded_labels(tmp_path_factory.mktemp("graded") / "labels"), tiny_bert)
 
 
 @pytest.fixture(scope="module")
-def prober(shop):
-    return fit(shop)
+def prober(context):
+    return fit(context)
 
 
-def rows_of(shop, *splits):
-    return comparable_rows(shop, np.isin(shop.action.splits.astype(str), splits))
+def rows_of(context, *splits):
+    return comparable_rows(context, np.isin(context.action.splits.astype(str), splits))
 
 
-def fit(shop):
-    return ProbingLearner().fit(shop, rows_of(shop, "train"), rows_of(shop, "val"))
+def fit(context):
+    return ProbingLearner().fit(context, rows_of(context, "train"), rows_of(context, "val"))
 
 
-def decide(shop, policy, lam=0.0):
-    rows = rows_of(shop, "test", "val")
-    table = shop.action.rows(rows)
-    probed = shop.runs.probed(policy.probes, rows, shop.every, policy.probe_depth)
-    known = Known(embeddings=shop.embedded[rows], probed=probed, competes=table.competes)
+def decide(context, policy, lam=0.0):
+    rows = rows_of(context, "test", "val")
+    table = context.action.rows(rows)
+    probed = context.runs.probed(policy.probes, rows, context.every, policy.probe_depth)
+    known = PolicyInputs(embeddings=context.embedded[rows], probed=probed, competes=table.competes)
     decided = policy.decide(table.texts.tolist(), lam, known)
     columns = [table.arms.index(plan.answering_arm) for plan in decided.plans]
     return decided, table.quality[np.arange(len(rows)), columns], table
 
 
-def test_gains_add_up_to_the_labelled_quality(shop):
-    rows = rows_of(shop, "train")
-    lists = lists_of(shop, rows, PROBES, 10)
+def test_gains_add_up_to_the_labelled_quality(context):
+    rows = rows_of(context, "train")
+    lists = lists_of(context, rows, PROBES, 10)
     asked = candidates(PROBES, lists, 5)
-    gains = np.append(gains_of(shop, rows, PROBES, lists, asked, 5), 0.0)
+    gains = np.append(gains_of(context, rows, PROBES, lists, asked, 5), 0.0)
     for probe in PROBES:
         found = (gains[asked.at(lists[probe].documents[:, :5])] * DISCOUNTS[:5]).sum(axis=1)
-        column = shop.action.arms.index(probe)
-        np.testing.assert_allclose(found, shop.action.quality[rows, column], atol=1e-9)
+        column = context.action.arms.index(probe)
+        np.testing.assert_allclose(found, context.action.quality[rows, column], atol=1e-9)
 
 
-def test_what_is_expected_of_a_list_is_what_it_has_in_the_mean(shop, prober):
+def test_what_is_expected_of_a_list_is_what_it_has_in_the_mean(context, prober):
     assert prober.model.relevance is not None
-    rows = rows_of(shop, "test", "val")
-    probed = shop.runs.probed(PROBES, rows, shop.every, prober.probe_depth)
-    known = Known(embeddings=shop.embedded[rows], probed=probed)
-    expected = prober.quality(shop.action.texts[rows].tolist(), known)
+    rows = rows_of(context, "test", "val")
+    probed = context.runs.probed(PROBES, rows, context.every, prober.probe_depth)
+    known = PolicyInputs(embeddings=context.embedded[rows], probed=probed)
+    expected = prober.quality(context.action.texts[rows].tolist(), known)
     for probe in PROBES:
-        column = shop.action.arms.index(probe)
-        actual = shop.action.quality[rows, column]
+        column = context.action.arms.index(probe)
+        actual = context.action.quality[rows, column]
         assert abs(expected[:, column].mean() - actual.mean()) < 0.1
         assert np.corrcoef(expected[:, column], actual)[0, 1] > 0.8
 
 
-def test_it_decides_better_than_the_trees_of_whole_lists(shop, prober):
-    probing = shop.settings.probing
+def test_it_decides_better_than_the_trees_of_whole_lists(context, prober):
+    probing = context.settings.probing
     off = probing.model_copy(update={"relevance": RelevanceSettings(enabled=False)})
-    without = fit(replace(shop, settings=shop.settings.model_copy(update={"probing": off})))
+    without = fit(replace(context, settings=context.settings.model_copy(update={"probing": off})))
     assert without.model.relevance is None
-    _, quality, table = decide(shop, prober)
+    _, quality, table = decide(context, prober)
     static = np.nanmean(table.quality, axis=0).max()
     assert quality.mean() > static + 0.05
-    assert quality.mean() > decide(shop, without)[1].mean()
+    assert quality.mean() > decide(context, without)[1].mean()
 
 
-def test_saved_it_decides_alike_and_fits_repeat(shop, prober, tmp_path):
+def test_saved_it_decides_alike_and_fits_repeat(context, prober, tmp_path):
     prober.save(tmp_path)
     loaded = load_policy(tmp_path)
     for lam in (0.0, 0.3):
-        before, after = (decide(shop, one, lam)[0] for one in (prober, loaded))
+        before, after = (decide(context, one, lam)[0] for one in (prober, loaded))
         assert before.plans == after.plans
         np.testing.assert_array_equal(before.probabilities, after.probabilities)
-    again = fit(shop)
+    again = fit(context)
     assert again.model.relevance.booster.texts == prober.model.relevance.booster.texts
 
 
-def test_one_query_decides_as_in_a_batch(shop, prober):
-    rows = rows_of(shop, "test")[:4]
-    probed = shop.runs.probed(PROBES, rows, shop.every, prober.probe_depth)
-    texts = shop.action.texts[rows].tolist()
-    whole = prober.quality(texts, Known(embeddings=shop.embedded[rows], probed=probed))
+def test_one_query_decides_as_in_a_batch(context, prober):
+    rows = rows_of(context, "test")[:4]
+    probed = context.runs.probed(PROBES, rows, context.every, prober.probe_depth)
+    texts = context.action.texts[rows].tolist()
+    whole = prober.quality(texts, PolicyInputs(embeddings=context.embedded[rows], probed=probed))
     for place, row in enumerate(rows):
         one = {arm: found[place : place + 1] for arm, found in probed.items()}
-        known = Known(embeddings=shop.embedded[row][None], probed=one)
+        known = PolicyInputs(embeddings=context.embedded[row][None], probed=one)
         np.testing.assert_allclose(
             prober.quality([texts[place]], known)[0], whole[place], atol=1e-5
         )
 
 
-def test_a_probe_that_is_missing_is_foreseen_and_an_empty_one_has_nothing(shop, prober):
-    rows = rows_of(shop, "test")[:1]
-    probed = shop.runs.probed(PROBES, rows, shop.every, prober.probe_depth)
-    texts, embedded = shop.action.texts[rows].tolist(), shop.embedded[rows]
-    dense = shop.action.arms.index("text_dense")
+def test_a_probe_that_is_missing_is_foreseen_and_an_empty_one_has_nothing(context, prober):
+    rows = rows_of(context, "test")[:1]
+    probed = context.runs.probed(PROBES, rows, context.every, prober.probe_depth)
+    texts, embedded = context.action.texts[rows].tolist(), context.embedded[rows]
+    dense = context.action.arms.index("text_dense")
     missing = {"bm25": probed["bm25"]}
     empty = {**missing, "text_dense": [type(probed["bm25"][0])((), ())]}
     quality = [
-        prober.quality(texts, Known(embeddings=embedded, probed=one))[0, dense]
+        prober.quality(texts, PolicyInputs(embeddings=embedded, probed=one))[0, dense]
         for one in (missing, empty)
     ]
     assert quality[0] > 0.2
@@ -157,17 +157,17 @@ def test_a_probe_that_is_missing_is_foreseen_and_an_empty_one_has_nothing(shop, 
 
 
 def test_labels_without_grades_fit_the_trees_alone(tmp_path, tiny_bert):
-    shop = make_shop(graded_labels(tmp_path / "labels", grades=False), tiny_bert)
-    assert shop.runs.grades("bm25") is None
-    policy = fit(shop)
+    context = make_shop(graded_labels(tmp_path / "labels", grades=False), tiny_bert)
+    assert context.runs.grades("bm25") is None
+    policy = fit(context)
     assert policy.model.relevance is None and policy.probes == PROBES
 
 
-def test_every_arm_is_looked_at_unless_told_otherwise(shop):
+def test_every_arm_is_looked_at_unless_told_otherwise(context):
     def fitted(**changed):
-        probing = shop.settings.probing.model_copy(update={"probes": None, **changed})
-        settings = shop.settings.model_copy(update={"probing": probing})
-        return fit(replace(shop, settings=settings))
+        probing = context.settings.probing.model_copy(update={"probes": None, **changed})
+        settings = context.settings.model_copy(update={"probing": probing})
+        return fit(replace(context, settings=settings))
 
     assert len(fitted(most=2).probes) == 2
     assert len(fitted(most=2, relevance=RelevanceSettings(enabled=False)).probes) == 2
@@ -175,20 +175,20 @@ def test_every_arm_is_looked_at_unless_told_otherwise(shop):
     assert policy.probes == ARMS
     boosters = policy.model.boosters  # nothing is left for them to foresee
     assert not boosters.predict(np.ones((3, boosters.features))).any()
-    _, quality, table = decide(shop, policy)
+    _, quality, table = decide(context, policy)
     assert quality.mean() > np.nanmean(table.quality, axis=0).max() + 0.1
 
 
-def test_only_ndcg_is_a_sum_of_gains(shop):
-    shop.runs.measure = "RR@5"
+def test_only_ndcg_is_a_sum_of_gains(context):
+    context.runs.measure = "RR@5"
     try:
-        assert fit(shop).model.relevance is None
+        assert fit(context).model.relevance is None
     finally:
-        shop.runs.measure = "nDCG@5"
+        context.runs.measure = "nDCG@5"
 
 
-def test_no_more_is_read_than_the_labels_hold(shop):
-    assert [probe_depth(shop, PROBES, wanted) for wanted in (10, 11, 20)] == [10, 11, 12]
+def test_no_more_is_read_than_the_labels_hold(context):
+    assert [probe_depth(context, PROBES, wanted) for wanted in (10, 11, 20)] == [10, 11, 12]
 
 
 def seen_by_hand():
@@ -243,9 +243,9 @@ def test_weights_of_datasets_by_hand():
     assert dataset_weights(datasets, 1.0).tolist() == [1.0, *[0.25] * 4]
 
 
-def test_documents_of_two_datasets_share_no_past(shop):
-    datasets = shop.action.datasets.astype(str)
-    for row, ranking in enumerate(shop.runs.rankings("bm25")):
+def test_documents_of_two_datasets_share_no_past(context):
+    datasets = context.action.datasets.astype(str)
+    for row, ranking in enumerate(context.runs.rankings("bm25")):
         assert all(name.startswith(f"{datasets[row]}/") for name in ranking.doc_ids)
 
 

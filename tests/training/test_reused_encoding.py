@@ -18,9 +18,9 @@ from router.query_encoder import QueryEncoder
 from tests.training.synthetic import write_labels
 from tests.training.tables import make_table
 from training.calibrate_router import open_held_out
-from training.deciding import reusable_ms
+from training.decide import reusable_ms
 from training.default_policy import validated
-from training.fitting import Workshop
+from training.fitting import FitContext
 from training.plan_outcomes import plan_outcomes
 from training.reused_encoding import reusable_encode_ms, saved_ms, shared_parts
 from training.settings import FrozenSettings, TrainingSettings
@@ -225,15 +225,15 @@ def test_the_default_is_chosen_by_the_same_sum(trained, encoder):
     saves = reusable_encode_ms(labels_folder, labels, every, encoder)
 
     embedded = encoder.embed(action.texts.tolist())
-    shop = Workshop(settings, encoder, embedded, action, every, None, None, reusable_ms=saves)
+    context = FitContext(settings, encoder, embedded, action, every, None, None, reusable_ms=saves)
     rows = np.flatnonzero(action.splits == "val")
     head = LinearHead(np.zeros((3, encoder.dim), np.float32), np.array([0, 9, 0], np.float32))
     policy = EncoderPolicy("p", action.arms, {0.0: head, 0.3: head}, query_encoder=encoder)
-    assert reusable_ms(shop, policy, rows).shape == (len(rows), 4)
+    assert reusable_ms(context, policy, rows).shape == (len(rows), 4)
     overhead = {0: np.full(len(action), 0.5)}
-    once = validated(shop, policy, rows, overhead).rewards.mean()
-    twice = validated(replace(shop, reusable_ms=None), policy, rows, overhead).rewards.mean()
+    once = validated(context, policy, rows, overhead).rewards.mean()
+    twice = validated(replace(context, reusable_ms=None), policy, rows, overhead).rewards.mean()
     total_ms = action.latency_ms[rows].sum(axis=1)
     assert once - twice == pytest.approx(np.mean([0.0, np.mean(0.3 * 6.0 / total_ms)]))
     cut_elsewhere = EncoderPolicy("q", action.arms, {0.0: head}, encoder.resolved, max_tokens=9)
-    assert reusable_ms(shop, cut_elsewhere, rows) is None
+    assert reusable_ms(context, cut_elsewhere, rows) is None

@@ -91,7 +91,7 @@ def test_own_embeddings_and_the_cache(tiny_bert, tmp_path):
     again = start_table(resolve(str(tiny_bert)), "embeddings", 6)
     assert (first.rows == again.rows).all()
     assert len(list((tmp_path / "cache" / "static-tables").iterdir())) == 1
-    assert first.made_from["start_from"] == "embeddings"
+    assert first.provenance["start_from"] == "embeddings"
 
 
 def test_principal_components_by_hand():

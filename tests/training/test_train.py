@@ -11,7 +11,7 @@ from router.artifact import read_router
 from router.decisions import read_decisions
 from router.router import Router
 from tests.training.synthetic import ARMS, write_labels
-from training.deciding import typical_ms
+from training.decide import typical_ms
 from training.default_policy import validation_warnings
 from training.settings import FrozenSettings, LoraSettings, TrainingSettings
 from training.table import routing_table

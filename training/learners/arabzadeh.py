@@ -10,7 +10,7 @@ from arms.reward import BoolArray, FloatArray
 from router.frozen_queries import FrozenQueries
 from router.policies.arabzadeh import ArabzadehPolicy
 from training.baselines import Columns
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.linear_fits import fit_softmax
 from training.settings import TrainingSettings
 from training.table import RoutingTable
@@ -57,40 +57,40 @@ class ArabzadehLearner:
         """One."""
         return 1
 
-    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> ArabzadehPolicy | None:
+    def fit(self, context: FitContext, train: Rows, validation: Rows) -> ArabzadehPolicy | None:
         """Fit the classifier at each penalty; keep the lowest log loss on validation.
 
         The threshold's quantiles come from validation, or from training without validation queries.
         None without query vectors.
         """
-        shop.task.advance()
-        table = shop.action
-        if not shop.embedded.shape[1]:
+        context.task.advance()
+        table = context.action
+        if not context.embedded.shape[1]:
             return None
         succeeds, success = first_hits(table)
         seen = table.rows(train)
         mean_ms = seen.mean_latency_ms()
         labels = cheapest_success(succeeds[train], mean_ms, seen.competes)
         candidates = [
-            fit_softmax(shop.embedded[train], labels, len(table.arms), penalty)
-            for penalty in shop.settings.arabzadeh.penalties
+            fit_softmax(context.embedded[train], labels, len(table.arms), penalty)
+            for penalty in context.settings.arabzadeh.penalties
         ]
         head = candidates[-1]
         if len(validation):
             held = table.rows(validation)
             truth = cheapest_success(succeeds[validation], mean_ms, held.competes)
-            vectors, rows = shop.embedded[validation], np.arange(len(held))
+            vectors, rows = context.embedded[validation], np.arange(len(held))
             losses = [
                 -np.log(np.maximum(one.probabilities(vectors)[rows, truth], 1e-12)).mean()
                 for one in candidates
             ]
             head = candidates[int(np.argmin(losses))]
         cheapest = int(mean_ms.argmin())
-        held_out = head.probabilities(shop.embedded[validation if len(validation) else train])
+        held_out = head.probabilities(context.embedded[validation if len(validation) else train])
         return ArabzadehPolicy(
             self.name,
             table.arms,
-            FrozenQueries.of(shop.encoder),
+            FrozenQueries.of(context.encoder),
             head,
             table.arms[cheapest],
             held_out[:, cheapest],

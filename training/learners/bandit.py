@@ -5,7 +5,7 @@ from __future__ import annotations
 from router.frozen_queries import FrozenQueries
 from router.policies.bandit import BanditPolicy
 from training.bandit import estimate_outcomes, simulate_log
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.settings import TrainingSettings
 
 
@@ -21,18 +21,18 @@ class BanditLearner:
         """One."""
         return 1
 
-    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> BanditPolicy | None:
+    def fit(self, context: FitContext, train: Rows, validation: Rows) -> BanditPolicy | None:
         """Simulate the log and learn from it; None without query vectors."""
-        shop.task.advance()
-        if not shop.embedded.shape[1]:
+        context.task.advance()
+        if not context.embedded.shape[1]:
             return None
-        settings, table = shop.settings, shop.action.rows(train)
-        log = simulate_log(table, shop.embedded[train], settings.bandit, settings.seed)
+        settings, table = context.settings, context.action.rows(train)
+        log = simulate_log(table, context.embedded[train], settings.bandit, settings.seed)
         found = estimate_outcomes(log, len(table.arms), settings.bandit.penalties)
         return BanditPolicy(
             self.name,
             table.arms,
-            FrozenQueries.of(shop.encoder),
+            FrozenQueries.of(context.encoder),
             found.quality,
             found.latency_ms,
             found.logged,

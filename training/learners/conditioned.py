@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.policies.encoder import EncoderPolicy
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.settings import TrainingSettings
 
 
@@ -16,23 +16,25 @@ class ConditionedLearner:
         """One: all λ are fitted together."""
         return 1
 
-    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> EncoderPolicy:
+    def fit(self, context: FitContext, train: Rows, validation: Rows) -> EncoderPolicy:
         """Fit heads at the knots of λ over the shared embeddings."""
         from training.conditioned import fit_conditioned_heads
 
-        sides = [(shop.embedded[rows], shop.action.rows(rows)) for rows in (train, validation)]
+        sides = [
+            (context.embedded[rows], context.action.rows(rows)) for rows in (train, validation)
+        ]
         heads, _ = fit_conditioned_heads(
             sides[0],
             sides[1] if len(validation) else None,
-            shop.settings,
+            context.settings,
         )
-        shop.task.advance()
+        context.task.advance()
         return EncoderPolicy(
             self.name,
-            shop.action.arms,
+            context.action.arms,
             heads,
-            max_tokens=shop.settings.max_tokens,
-            dtype=shop.settings.encoder_dtype,
-            query_encoder=shop.encoder,
+            max_tokens=context.settings.max_tokens,
+            dtype=context.settings.encoder_dtype,
+            query_encoder=context.encoder,
             interpolated=True,
         )

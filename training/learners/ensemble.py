@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from router.policies.ensemble import EnsemblePolicy, Rule, first_sure
-from router.policy import Known
+from router.policy import PolicyInputs
 from training.baselines import choose
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.settings import TrainingSettings
 
 
@@ -22,32 +22,32 @@ class EnsembleLearner:
         """One."""
         return 1
 
-    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> EnsemblePolicy | None:
+    def fit(self, context: FitContext, train: Rows, validation: Rows) -> EnsemblePolicy | None:
         """Put the members together; None where fewer than two of them were fitted."""
-        shop.task.advance()
-        options = shop.settings.ensemble
-        members = [shop.learned[name] for name in options.members if name in shop.learned]
+        context.task.advance()
+        options = context.settings.ensemble
+        members = [context.learned[name] for name in options.members if name in context.learned]
         if len(members) < 2:
             return None
         first = sorted(options.thresholds)[(len(options.thresholds) - 1) // 2]
-        thresholds = dict.fromkeys(shop.settings.lams, first)
+        thresholds = dict.fromkeys(context.settings.lams, first)
         ensemble = EnsemblePolicy(self.name, members, self.rule, thresholds)
         if self.rule == "majority" or not len(validation):
             return ensemble
-        for lam in shop.settings.lams:
-            thresholds[lam] = self._threshold(shop, ensemble, validation, lam)
+        for lam in context.settings.lams:
+            thresholds[lam] = self._threshold(context, ensemble, validation, lam)
         return EnsemblePolicy(self.name, members, self.rule, thresholds)
 
     def _threshold(
-        self, shop: Workshop, ensemble: EnsemblePolicy, validation: Rows, lam: float
+        self, context: FitContext, ensemble: EnsemblePolicy, validation: Rows, lam: float
     ) -> float:
         """Return the threshold with the highest reward at ``lam``; ties to the smaller."""
-        table = shop.action.rows(validation)
-        vectors = shop.embedded[validation] if shop.embedded.shape[1] else None
-        known = Known(embeddings=vectors, competes=table.competes)
+        table = context.action.rows(validation)
+        vectors = context.embedded[validation] if context.embedded.shape[1] else None
+        known = PolicyInputs(embeddings=vectors, competes=table.competes)
         rows = ensemble.member_rows(table.texts.tolist(), lam, known)
         rewards, places = table.rewards(lam), np.arange(len(table))
-        candidates = sorted(set(shop.settings.ensemble.thresholds))
+        candidates = sorted(set(context.settings.ensemble.thresholds))
         means = [
             rewards[places, choose(first_sure(rows, one), table.competes)].mean()
             for one in candidates

@@ -6,7 +6,7 @@ import numpy as np
 
 from router.frozen_queries import FrozenQueries
 from router.policies.knn import KnnPolicy
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.learners.scoring import mean_reward
 from training.settings import TrainingSettings
 
@@ -20,35 +20,35 @@ class KnnLearner:
         """One."""
         return 1
 
-    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> KnnPolicy | None:
+    def fit(self, context: FitContext, train: Rows, validation: Rows) -> KnnPolicy | None:
         """Store the training queries; of equally good k keep the greatest.
 
         Without validation queries, the middle one of the values of k. None without query vectors.
         """
-        shop.task.advance()
-        if not shop.embedded.shape[1]:
+        context.task.advance()
+        if not context.embedded.shape[1]:
             return None
-        settings = shop.settings
+        settings = context.settings
         sizes = sorted({min(k, len(train)) for k in settings.knn.k})
-        candidates = [self._policy(shop, train, k) for k in sizes]
+        candidates = [self._policy(context, train, k) for k in sizes]
         if len(candidates) == 1 or not len(validation):
             return candidates[len(candidates) // 2]
         scores = [
-            np.mean([mean_reward(shop, one, validation, lam) for lam in settings.lams])
+            np.mean([mean_reward(context, one, validation, lam) for lam in settings.lams])
             for one in candidates
         ]
         return max(zip(scores, sizes, candidates, strict=True), key=lambda one: one[:2])[2]
 
-    def _policy(self, shop: Workshop, train: Rows, k: int) -> KnnPolicy:
-        table = shop.action.rows(train)
+    def _policy(self, context: FitContext, train: Rows, k: int) -> KnnPolicy:
+        table = context.action.rows(train)
         return KnnPolicy(
             self.name,
             table.arms,
-            FrozenQueries.of(shop.encoder),
-            shop.embedded[train],
+            FrozenQueries.of(context.encoder),
+            context.embedded[train],
             table.quality,
             table.latency_ms,
             table.competes,
             k,
-            shop.settings.tau,
+            context.settings.tau,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from router.policy import Policy
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.settings import TrainingSettings
 
 
@@ -17,10 +17,10 @@ class Learner(Protocol):
         """The policy's name in artifacts and reports."""
 
     def steps(self, settings: TrainingSettings) -> int:
-        """How often one fit moves ``shop.task`` on."""
+        """How often one fit moves ``context.task`` on."""
 
-    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> Policy | None:
+    def fit(self, context: FitContext, train: Rows, validation: Rows) -> Policy | None:
         """Fit on ``train``, choose on ``validation``; None where it can't be fitted here.
 
-        Rows point into ``shop.action`` and are comparable; no other row may be looked at.
+        Rows point into ``context.action`` and are comparable; no other row may be looked at.
         """

@@ -22,9 +22,9 @@ from router.list_fusion import DocumentPrior, ListFusion
 from router.policies.list_fusion import ListFusionPolicy
 from router.policy_names import STRONGEST_SIMPLE
 from training.arm_sets import check_sets, lacking, measured, nested_sets
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.fusion_fit import Examples, Found, count_relevant, fit_fusion, found_by, prior_column
-from training.probed import RecordedRuns
+from training.recorded_runs import RecordedRuns
 from training.relevance_fit import cutoff, ideal_gain
 from training.settings import TrainingSettings
 from training.table import RoutingTable
@@ -48,37 +48,43 @@ class FusionLearner:
         """One."""
         return 1
 
-    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> ListFusionPolicy | None:
+    def fit(self, context: FitContext, train: Rows, validation: Rows) -> ListFusionPolicy | None:
         """Fit; None, and said so, where the labels don't tell how documents were judged."""
-        shop.task.advance()
-        return self.fit_sets(shop, train, validation)
+        context.task.advance()
+        return self.fit_sets(context, train, validation)
 
-    def fit_sets(self, shop: Workshop, train: Rows, validation: Rows) -> ListFusionPolicy | None:
+    def fit_sets(
+        self, context: FitContext, train: Rows, validation: Rows
+    ) -> ListFusionPolicy | None:
         """As :meth:`fit`, for a learner that takes the sets."""
-        options, table = shop.settings.fusion, shop.action.rows(train)
+        options, table = context.settings.fusion, context.action.rows(train)
         sets = fused_sets(table, options.arm_sets) if options.sets is None else options.sets
         check_sets("fusion", sets, table.arms)
         arms = tuple(arm for arm in table.arms if any(arm in one for one in sets))
-        missing = lacking(shop, arms)
+        missing = lacking(context, arms)
         if missing or not len(train) or not sets:
             why = missing or ("no training queries" if sets else "fewer than two arms to fuse")
             _LOG.warning("no %s policy: %s", self.name, why)
             return None
-        depth = min(options.depth, shop.runs.depth(arms) if shop.runs else 0)
+        depth = min(options.depth, context.runs.depth(arms) if context.runs else 0)
         held_out = validation if len(validation) else train
         prior = None
         if self.name == "tuned_fusion_prior":
-            prior = count_relevant(_found(shop, arms, depth).rows(train))
-        fusions = self._fusions(shop, sets, arms, depth, train, held_out, prior)
+            prior = count_relevant(_found(context, arms, depth).rows(train))
+        fusions = self._fusions(context, sets, arms, depth, train, held_out, prior)
         alone: list[ArmSet[ListFusion]] = [ArmSet((arm,)) for arm in table.arms]
         arm_sets = [*alone, *(ArmSet(one.arms, model=one) for one in fusions)]
-        policy = ListFusionPolicy(self.name, table.arms, arm_sets, prior, depth, shop.settings.tau)
-        with_means = measured(shop, policy, held_out, {"fuse": options.deciding_ms})
-        return ListFusionPolicy(self.name, table.arms, with_means, prior, depth, shop.settings.tau)
+        policy = ListFusionPolicy(
+            self.name, table.arms, arm_sets, prior, depth, context.settings.tau
+        )
+        with_means = measured(context, policy, held_out, {"fuse": options.deciding_ms})
+        return ListFusionPolicy(
+            self.name, table.arms, with_means, prior, depth, context.settings.tau
+        )
 
     def _fusions(
         self,
-        shop: Workshop,
+        context: FitContext,
         sets: Sequence[tuple[str, ...]],
         arms: tuple[str, ...],
         depth: int,
@@ -88,14 +94,14 @@ class FusionLearner:
     ) -> list[ListFusion]:
         if self.name == "reciprocal_ranks":
             return [ListFusion(one, "reciprocal_ranks", np.ones(len(one))) for one in sets]
-        options, k, found = shop.settings.fusion, cutoff(shop), _found(shop, arms, depth)
+        options, k, found = context.settings.fusion, cutoff(context), _found(context, arms, depth)
         assert k is not None
 
         def examples(rows: Rows) -> Examples:
             own, column = found.rows(rows), None
             if prior is not None:
-                column = prior_column(prior, own, _groups(shop, rows) if rows is train else None)
-            return Examples(own, shop.action.datasets[rows], column)
+                column = prior_column(prior, own, _groups(context, rows) if rows is train else None)
+            return Examples(own, context.action.datasets[rows], column)
 
         training, holding = examples(train), examples(held_out)
         return [
@@ -113,11 +119,11 @@ class StrongestSimpleLearner:
         """One."""
         return 1
 
-    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> ListFusionPolicy | None:
+    def fit(self, context: FitContext, train: Rows, validation: Rows) -> ListFusionPolicy | None:
         """Of two fusions of the same arms keep the better; None where nothing was fused."""
-        shop.task.advance()
+        context.task.advance()
         fused = [
-            one for name in _PARTS if isinstance(one := shop.learned.get(name), ListFusionPolicy)
+            one for name in _PARTS if isinstance(one := context.learned.get(name), ListFusionPolicy)
         ]
         if not fused:
             return None
@@ -128,7 +134,7 @@ class StrongestSimpleLearner:
                 best[arm_set.arms] = arm_set
         depth = max(policy.probe_depth for policy in fused)
         return ListFusionPolicy(
-            self.name, fused[0].arms, list(best.values()), None, depth, shop.settings.tau
+            self.name, fused[0].arms, list(best.values()), None, depth, context.settings.tau
         )
 
 
@@ -154,20 +160,20 @@ def architecture_of(table: RoutingTable, arm: str) -> Architecture | None:
     return None if kind is None else kind.architecture
 
 
-def _found(shop: Workshop, arms: tuple[str, ...], depth: int) -> Found:
+def _found(context: FitContext, arms: tuple[str, ...], depth: int) -> Found:
     """What ``arms`` found for all labelled queries; read once, as folds ask again."""
-    assert shop.runs is not None
-    known = _FOUND.setdefault(shop.runs, {})
+    assert context.runs is not None
+    known = _FOUND.setdefault(context.runs, {})
     if (arms, depth) not in known:
-        rows, k = np.arange(len(shop.action)), cutoff(shop)
+        rows, k = np.arange(len(context.action)), cutoff(context)
         nothing = [Ranking((), ())] * len(rows)
-        probed = shop.runs.probed(arms, rows, shop.every, depth)
+        probed = context.runs.probed(arms, rows, context.every, depth)
         rankings = {arm: probed.get(arm, nothing) for arm in arms}
-        grades = {arm: shop.runs.grades(arm) or [] for arm in arms}
-        known[arms, depth] = found_by(rankings, grades, ideal_gain(shop, rows, k or 1))
+        grades = {arm: context.runs.grades(arm) or [] for arm in arms}
+        known[arms, depth] = found_by(rankings, grades, ideal_gain(context, rows, k or 1))
     return known[arms, depth]
 
 
-def _groups(shop: Workshop, rows: Rows) -> Rows:
+def _groups(context: FitContext, rows: Rows) -> Rows:
     """(rows,) number of each query's group: what one of them was asked tells of the others."""
-    return np.unique(shop.action.split_groups[rows].astype(str), return_inverse=True)[1].ravel()
+    return np.unique(context.action.split_groups[rows].astype(str), return_inverse=True)[1].ravel()

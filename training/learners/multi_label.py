@@ -8,7 +8,7 @@ from arms.reward import BoolArray, FloatArray
 from router.frozen_queries import FrozenQueries
 from router.policies.encoder import LinearHead
 from router.policies.multi_label import MultiLabelPolicy
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.linear_fits import fit_sigmoids
 from training.settings import TrainingSettings
 from training.targets import gradient_weight
@@ -30,49 +30,49 @@ class MultiLabelLearner:
         """One for each λ."""
         return len(settings.lams)
 
-    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> MultiLabelPolicy | None:
+    def fit(self, context: FitContext, train: Rows, validation: Rows) -> MultiLabelPolicy | None:
         """Fit sigmoids at each λ and penalty; keep the lowest loss on validation.
 
         A query that every arm fails leaves the loss at λ = 0, as it leaves the router's gradient.
         Without validation queries the largest penalty is kept. None without query vectors.
         """
-        settings = shop.settings
-        if not shop.embedded.shape[1]:
-            shop.task.advance(self.steps(settings))
+        settings = context.settings
+        if not context.embedded.shape[1]:
+            context.task.advance(self.steps(settings))
             return None
         heads = {}
         for lam in settings.lams:
-            heads[lam] = self._head(shop, train, validation, lam)
-            shop.task.advance()
+            heads[lam] = self._head(context, train, validation, lam)
+            context.task.advance()
         return MultiLabelPolicy(
             self.name,
-            shop.action.arms,
-            FrozenQueries.of(shop.encoder),
+            context.action.arms,
+            FrozenQueries.of(context.encoder),
             heads,
             settings.multi_label.threshold,
-            shop.fusions,
+            context.fusions,
             settings.multi_label.fuse == "labelled",
         )
 
-    def _head(self, shop: Workshop, train: Rows, validation: Rows, lam: float) -> LinearHead:
-        options = shop.settings.multi_label
-        targets, counted = self._targets(shop, train, lam)
+    def _head(self, context: FitContext, train: Rows, validation: Rows, lam: float) -> LinearHead:
+        options = context.settings.multi_label
+        targets, counted = self._targets(context, train, lam)
         candidates = [
-            fit_sigmoids(shop.embedded[train], targets, counted, penalty)
+            fit_sigmoids(context.embedded[train], targets, counted, penalty)
             for penalty in options.penalties
         ]
         if not len(validation):
             return candidates[-1]
-        truth, cells = self._targets(shop, validation, lam)
+        truth, cells = self._targets(context, validation, lam)
         losses = []
         for head in candidates:
-            logits = shop.embedded[validation] @ head.weight.T + head.bias
+            logits = context.embedded[validation] @ head.weight.T + head.bias
             losses.append(np.where(cells, np.logaddexp(0.0, logits) - truth * logits, 0.0).sum())
         return candidates[int(np.argmin(losses))]
 
-    def _targets(self, shop: Workshop, rows: Rows, lam: float) -> tuple[BoolArray, BoolArray]:
-        table = shop.action.rows(rows)
+    def _targets(self, context: FitContext, rows: Rows, lam: float) -> tuple[BoolArray, BoolArray]:
+        table = context.action.rows(rows)
         rewards = table.rewards(lam)
         telling = gradient_weight(rewards, table.competes) > 0
-        tolerance = shop.settings.multi_label.tolerance
+        tolerance = context.settings.multi_label.tolerance
         return multi_hot(rewards, table.competes, tolerance), table.competes & telling[:, None]

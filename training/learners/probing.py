@@ -16,7 +16,7 @@ import numpy as np
 from arms.errors import SettingsError
 from router.policies.quality import QualityPolicy
 from router.probe_features import LEAST_DEPTH
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.quality_fit import fit_quality
 from training.relevance_fit import tells_relevance
 from training.settings import TrainingSettings
@@ -35,13 +35,13 @@ class ProbingLearner:
         """One."""
         return 1
 
-    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> QualityPolicy | None:
+    def fit(self, context: FitContext, train: Rows, validation: Rows) -> QualityPolicy | None:
         """Fit; None, and said so, where the labels lack rankings or nothing can be probed."""
-        shop.task.advance()
-        options, table = shop.settings.probing, shop.action.rows(train)
+        context.task.advance()
+        options, table = context.settings.probing, context.action.rows(train)
         default = every_arm(table)
-        told = tells_relevance(shop, default)
-        if shop.runs is not None and options.relevance.enabled and not told:
+        told = tells_relevance(context, default)
+        if context.runs is not None and options.relevance.enabled and not told:
             _LOG.warning(
                 "probing predicts from features of whole lists, not from which documents are "
                 "relevant: that needs a quality of nDCG@k and a grade for every document in "
@@ -49,11 +49,11 @@ class ProbingLearner:
             )
         if options.most is not None or not told:
             default = best_of_each_pipeline(table, options.most or _MOST)
-        probes = _recorded(shop, self.name, options.probes, default)
+        probes = _recorded(context, self.name, options.probes, default)
         if not probes:
             return None
-        depth = probe_depth(shop, probes, options.depth)
-        return fit_quality(shop, self.name, train, validation, probes, depth)
+        depth = probe_depth(context, probes, options.depth)
+        return fit_quality(context, self.name, train, validation, probes, depth)
 
 
 class CascadeLearner:
@@ -65,16 +65,16 @@ class CascadeLearner:
         """One."""
         return 1
 
-    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> QualityPolicy | None:
+    def fit(self, context: FitContext, train: Rows, validation: Rows) -> QualityPolicy | None:
         """Fit; None, and said so, where the labels lack rankings or no arm is cheap."""
-        shop.task.advance()
-        options, table = shop.settings.cascade, shop.action.rows(train)
+        context.task.advance()
+        options, table = context.settings.cascade, context.action.rows(train)
         default = cheap_arms(table, options.share)
-        probes = _recorded(shop, self.name, options.probes, default)
+        probes = _recorded(context, self.name, options.probes, default)
         if not probes:
             return None
-        depth = probe_depth(shop, probes, options.depth)
-        return fit_quality(shop, self.name, train, validation, probes, depth, with_vectors=False)
+        depth = probe_depth(context, probes, options.depth)
+        return fit_quality(context, self.name, train, validation, probes, depth, with_vectors=False)
 
 
 def every_arm(table: RoutingTable) -> tuple[str, ...]:
@@ -104,12 +104,12 @@ def best_of_each_pipeline(table: RoutingTable, most: int) -> tuple[str, ...]:
     return tuple(table.arms[column] for column in chosen)
 
 
-def probe_depth(shop: Workshop, probes: Sequence[str], wanted: int) -> int:
+def probe_depth(context: FitContext, probes: Sequence[str], wanted: int) -> int:
     """Return how many documents of each probe to read: never more than the labels hold.
 
     A served query would show the model more than it was trained on.
     """
-    held = 0 if shop.runs is None else shop.runs.depth(probes)
+    held = 0 if context.runs is None else context.runs.depth(probes)
     return max(LEAST_DEPTH, min(wanted, held))
 
 
@@ -129,14 +129,14 @@ def cheap_arms(table: RoutingTable, share: float) -> tuple[str, ...]:
 
 
 def _recorded(
-    shop: Workshop, block: str, named: tuple[str, ...] | None, default: tuple[str, ...]
+    context: FitContext, block: str, named: tuple[str, ...] | None, default: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return the probes whose rankings the labels hold; none, logged why, where there are none.
 
     Raises:
         SettingsError: the settings name a probe that isn't an arm of A, or has no rankings.
     """
-    runs, arms = shop.runs, shop.action.arms
+    runs, arms = context.runs, context.action.arms
     if runs is None:
         _LOG.warning("no %s policy: the labels hold no rankings (runs.parquet)", block)
         return ()

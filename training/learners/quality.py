@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.policies.quality import QualityPolicy
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.quality_fit import fit_quality
 from training.settings import TrainingSettings
 
@@ -17,8 +17,8 @@ class QualityLearner:
         """One."""
         return 1
 
-    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> QualityPolicy | None:
+    def fit(self, context: FitContext, train: Rows, validation: Rows) -> QualityPolicy | None:
         """Fit; None without query vectors."""
-        policy = fit_quality(shop, self.name, train, validation)
-        shop.task.advance()
+        policy = fit_quality(context, self.name, train, validation)
+        context.task.advance()
         return policy

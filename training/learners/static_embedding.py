@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from arms.reward import FloatArray
 from router.policies.static_embedding import LamHeads, StaticEmbeddingPolicy
-from router.policy import Known, masked
+from router.policy import PolicyInputs, masked
 from router.text_views import NgramSpec, TokenIds
 from training.data import supervision
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.frozen import mean_reward_logits
 from training.policy_settings import StaticEmbeddingSettings
 from training.selection import simplest_within_error
@@ -34,7 +34,7 @@ class StaticEmbeddingLearner:
         """One for each strength of the pull to the start."""
         return len(settings.static_embedding.decays)
 
-    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> StaticEmbeddingPolicy:
+    def fit(self, context: FitContext, train: Rows, validation: Rows) -> StaticEmbeddingPolicy:
         """Fit with each decay; of those and the constant head keep the simplest that is as good.
 
         Good: by mean reward on validation over the λ fitted, see :func:`damped` and
@@ -42,41 +42,43 @@ class StaticEmbeddingLearner:
         decay is kept. Where the λ-conditioned router was fitted on the same rows, its
         probabilities are mixed into the targets.
         """
-        settings = shop.settings
+        settings = context.settings
         options = settings.static_embedding
         lams = tuple(sorted({*settings.lams, 0.0, 0.5, 1.0}))
-        table = shop.action.rows(train)
+        table = context.action.rows(train)
         tables = {lam: supervision(table, lam, settings.tau) for lam in lams}
-        teacher = self._teacher(shop, train, lams) if options.teacher_share > 0 else None
+        teacher = self._teacher(context, train, lams) if options.teacher_share > 0 else None
         targets = LamTargets.of(tables, teacher, options.teacher_share)
         bias = {lam: mean_reward_logits(one, settings.tau) for lam, one in tables.items()}
         decays = sorted(options.decays, reverse=True)
         if not len(validation):
-            fitted = self._fit(shop, train, targets, bias, decays[0])
-            shop.task.advance(self.steps(settings))
+            fitted = self._fit(context, train, targets, bias, decays[0])
+            context.task.advance(self.steps(settings))
             return fitted
-        constant = [self._fit(shop, train, targets, bias, None)] if options.allow_constant else []
+        constant = (
+            [self._fit(context, train, targets, bias, None)] if options.allow_constant else []
+        )
         learned = []
         for decay in decays:
-            learned += damped(self._fit(shop, train, targets, bias, decay))
-            shop.task.advance()
+            learned += damped(self._fit(context, train, targets, bias, decay))
+            context.task.advance()
         # The fewer heads read the query, the simpler.
         learned.sort(key=lambda policy: float(np.abs(policy.heads.weight).max(axis=(1, 2)).sum()))
         candidates = [*constant, *learned]
-        rewards = _rewards(shop, candidates, validation, lams)
+        rewards = _rewards(context, candidates, validation, lams)
         return candidates[simplest_within_error(rewards, options.tolerance_se)]
 
     def _fit(
         self,
-        shop: Workshop,
+        context: FitContext,
         train: Rows,
         targets: LamTargets,
         bias: Mapping[float, NDArray[np.float32]],
         decay: float | None,
     ) -> StaticEmbeddingPolicy:
         """Fit; ``decay`` None gives the constant head."""
-        options, settings = shop.settings.static_embedding, shop.settings
-        start = start_table(shop.encoder.resolved, options.start_from, options.dimension)
+        options, settings = context.settings.static_embedding, context.settings
+        start = start_table(context.encoder.resolved, options.start_from, options.dimension)
         tokens = TokenIds(start.tokenizer_json, settings.max_tokens)
         views = [StartView(tokens, start.rows, options.tuned, decay or 0.0)]
         for place, spec in enumerate(ngram_views(options)):
@@ -84,9 +86,9 @@ class StaticEmbeddingLearner:
             views.append(StartView(spec, rows, True, decay or 0.0))
         return fit_static(
             self.name,
-            shop.action.arms,
+            context.action.arms,
             views,
-            shop.action.texts[train].tolist(),
+            context.action.texts[train].tolist(),
             targets,
             bias,
             _DEGREE,
@@ -101,18 +103,18 @@ class StaticEmbeddingLearner:
                 settings.warmup_share,
                 settings.seed,
             ),
-            start.made_from,
+            start.provenance,
         )
 
     def _teacher(
-        self, shop: Workshop, rows: Rows, lams: tuple[float, ...]
+        self, context: FitContext, rows: Rows, lams: tuple[float, ...]
     ) -> dict[float, FloatArray] | None:
         """λ → (rows, A) what the λ-conditioned router says of its own training queries."""
-        policy = shop.learned.get(TEACHER)
-        if policy is None or not shop.embedded.shape[1]:
+        policy = context.learned.get(TEACHER)
+        if policy is None or not context.embedded.shape[1]:
             return None
-        table = shop.action.rows(rows)
-        known = Known(embeddings=shop.embedded[rows], competes=table.competes)
+        table = context.action.rows(rows)
+        known = PolicyInputs(embeddings=context.embedded[rows], competes=table.competes)
         texts = table.texts.tolist()
         return {lam: masked(policy.probabilities(texts, lam, known), known) for lam in lams}
 
@@ -130,20 +132,20 @@ def damped(policy: StaticEmbeddingPolicy) -> list[StaticEmbeddingPolicy]:
             damped_heads = LamHeads(weight, heads.bias, heads.lams)
             found.append(
                 StaticEmbeddingPolicy(
-                    policy.name, policy.arms, policy.features, damped_heads, policy.made_from
+                    policy.name, policy.arms, policy.features, damped_heads, policy.provenance
                 )
             )
     return found
 
 
 def _rewards(
-    shop: Workshop,
+    context: FitContext,
     policies: Sequence[StaticEmbeddingPolicy],
     rows: Rows,
     lams: tuple[float, ...],
 ) -> list[FloatArray]:
     """For each policy (rows,), the mean over the λ of the reward of the arm chosen."""
-    table = shop.action.rows(rows)
+    table = context.action.rows(rows)
     texts, at = table.texts.tolist(), np.arange(len(rows))
     rewards_at = {lam: table.rewards(lam) for lam in lams}
     features_of: dict[int, NDArray[np.float32]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from router.policies.tfidf import TfidfPolicy
 from training import baselines
-from training.fitting import Rows, Workshop
+from training.fitting import FitContext, Rows
 from training.settings import TrainingSettings
 
 
@@ -17,18 +17,18 @@ class TfidfLearner:
         """One for each λ."""
         return len(settings.lams)
 
-    def fit(self, shop: Workshop, train: Rows, validation: Rows) -> TfidfPolicy | None:
+    def fit(self, context: FitContext, train: Rows, validation: Rows) -> TfidfPolicy | None:
         """Fit a head at each λ; None where the queries hold no words."""
-        settings = shop.settings
-        training, validating = shop.action.rows(train), shop.action.rows(validation)
+        settings = context.settings
+        training, validating = context.action.rows(train), context.action.rows(validation)
         features = baselines.tfidf_features(training.texts.tolist(), settings.baselines)
         if features is None:
-            shop.task.advance(self.steps(settings))
+            context.task.advance(self.steps(settings))
             return None
         heads = {}
         for lam in settings.lams:
             heads[lam] = baselines.fit_tfidf(
                 features, training, validating, lam, settings.baselines
             )
-            shop.task.advance()
-        return TfidfPolicy(self.name, shop.action.arms, features.vectorizer, heads)
+            context.task.advance()
+        return TfidfPolicy(self.name, context.action.arms, features.vectorizer, heads)

@@ -17,7 +17,7 @@ from router.policies.static import StaticPolicy
 from router.policies.static_embedding import StaticEmbeddingPolicy
 from router.policy import Policy
 from router.text_views import TokenIds
-from training.fitting import Heads, Workshop, fit_frozen, fit_lora_heads, lora_batches
+from training.fitting import FitContext, Heads, fit_frozen, fit_lora_heads, lora_batches
 from training.learners.knn import KnnLearner
 from training.learners.multi_label import MultiLabelLearner
 from training.learners.tfidf import TfidfLearner
@@ -71,7 +71,7 @@ class LeftOut:
 class RoutesBench:
     """What the fits share, and the policies fitted so far, by name."""
 
-    shop: Workshop
+    context: FitContext
     table: RouteTable
     settings: RoutesSettings
     fitted: dict[str, Policy] = field(default_factory=dict)
@@ -107,13 +107,13 @@ def fit_all(bench: RoutesBench, prompted: Policy | None) -> dict[str, Policy]:
     ``prompted`` is the training-free router, where one is configured.
     """
     fits: dict[str, Callable[[RoutesBench], Policy | None]] = {
-        "tfidf": lambda one: TfidfLearner().fit(one.shop, one.train, one.validation),
-        "knn": lambda one: KnnLearner().fit(one.shop, one.train, one.validation),
+        "tfidf": lambda one: TfidfLearner().fit(one.context, one.train, one.validation),
+        "knn": lambda one: KnnLearner().fit(one.context, one.train, one.validation),
         "encoder_frozen": _encoder_frozen,
         "encoder_lora": _encoder_lora,
         "static": _static,
         "router": _router,
-        "multi_label": lambda one: MultiLabelLearner().fit(one.shop, one.train, one.validation),
+        "multi_label": lambda one: MultiLabelLearner().fit(one.context, one.train, one.validation),
     }
     bench.fitted[MOST_FREQUENT] = most_frequent(bench.table.of_split("train"))
     for name, fit in fits.items():
@@ -137,15 +137,15 @@ def most_frequent(train: RouteTable) -> StaticPolicy:
 
 
 def _encoder_frozen(bench: RoutesBench) -> EncoderPolicy:
-    heads = fit_frozen(bench.shop, (LAM,), bench.train, bench.validation)
+    heads = fit_frozen(bench.context, (LAM,), bench.train, bench.validation)
     return _encoder("encoder_frozen", bench, heads)
 
 
 def _encoder_lora(bench: RoutesBench) -> EncoderPolicy:
     start = None
     if bench.settings.lora.start_from_frozen:
-        start = fit_frozen(bench.shop, (LAM,), bench.train, bench.validation)
-    heads = fit_lora_heads(bench.shop, (LAM,), start, bench.train, bench.validation)
+        start = fit_frozen(bench.context, (LAM,), bench.train, bench.validation)
+    heads = fit_lora_heads(bench.context, (LAM,), start, bench.train, bench.validation)
     return _encoder("encoder_lora", bench, heads)
 
 
@@ -156,14 +156,14 @@ def _encoder(name: str, bench: RoutesBench, heads: Heads) -> EncoderPolicy:
         heads.by_lam,
         adapters=heads.adapters,
         max_tokens=bench.settings.max_tokens,
-        query_encoder=bench.shop.encoder,
+        query_encoder=bench.context.encoder,
     )
 
 
 def _static(bench: RoutesBench) -> StaticEmbeddingPolicy:
     """Fit on training and validation queries: its strength is chosen by leaving one out."""
     options = bench.settings.static
-    start = start_table(bench.shop.encoder.resolved, options.start_from, options.dimension)
+    start = start_table(bench.context.encoder.resolved, options.start_from, options.dimension)
     tokens = TokenVectors(TokenIds(start.tokenizer_json, bench.settings.max_tokens), start.rows)
     table = bench.table.rows(bench.table.splits != "test")
     return fit_views(
@@ -173,8 +173,8 @@ def _static(bench: RoutesBench) -> StaticEmbeddingPolicy:
         table.texts.tolist(),
         table.needed,
         options.strengths,
-        start.made_from,
-        bench.shop.task.advance,
+        start.provenance,
+        bench.context.task.advance,
     )
 
 
@@ -187,11 +187,11 @@ def _router(bench: RoutesBench) -> ActivationsPolicy:
     fit = fit_activations(
         "router",
         table.routes,
-        bench.shop.encoder,
+        bench.context.encoder,
         table.texts.tolist(),
         table.needed,
         bench.settings.static.strengths,
-        bench.shop.task.advance,
+        bench.context.task.advance,
     )
     chosen = fit.ridge.left_out.argmax(axis=1)
     bench.left_out["router"] = LeftOut(rows[fit.ridge.judged], chosen)
@@ -200,7 +200,7 @@ def _router(bench: RoutesBench) -> ActivationsPolicy:
 
 def _ensemble(bench: RoutesBench, name: str) -> EnsemblePolicy | None:
     """Put the members together; None where one of them is not there."""
-    bench.shop.task.advance()
+    bench.context.task.advance()
     wanted = MEMBERS[name]
     if "prompted" in wanted and "prompted" not in bench.fitted:
         wanted = tuple(STAND_IN[name] if one == "prompted" else one for one in wanted)

@@ -49,12 +49,12 @@ def fit_views(
     texts: Sequence[str],
     needed: BoolArray,
     strengths: Sequence[float],
-    made_from: Mapping[str, Any] | None = None,
+    provenance: Mapping[str, Any] | None = None,
     on_solve: Callable[[], None] = lambda: None,
 ) -> StaticEmbeddingPolicy:
     """Fit on ``texts`` (Q) and the routes they need (Q, R).
 
-    Each view's vectors have a mean squared length of 1 / views. The policy's ``made_from`` gains
+    Each view's vectors have a mean squared length of 1 / views. The policy's ``provenance`` gains
     the strength, the temperature and the accuracy on left-out queries. Takes some 10 KB for each
     query of a hundred characters, and 1 GB more up to ``training.routes.ridge.EXACT_UP_TO``.
     ``on_solve`` is called :func:`training.routes.ridge.solves` times.
@@ -62,7 +62,7 @@ def fit_views(
     blocks = [_Block.of(view, texts, len(views)) for view in views]
     fit = fit_ridge([block.train for block in blocks], needed, strengths, on_solve)
     kept = {
-        **(made_from or {}),
+        **(provenance or {}),
         "strength": fit.strength,
         "temperature": fit.temperature,
         "leave_one_out_accuracy": fit.accuracy,
@@ -128,7 +128,7 @@ def _policy(
     routes: Sequence[str],
     blocks: Sequence[_Block],
     dual: FloatArray,
-    made_from: Mapping[str, Any],
+    provenance: Mapping[str, Any],
 ) -> StaticEmbeddingPolicy:
     """Put the weights where the policy looks for them: in tables of n-grams, and in heads."""
     views, heads = [], []
@@ -144,5 +144,5 @@ def _policy(
     head = np.concatenate(heads, axis=1)[None].astype(np.float32)
     bias = dual.sum(axis=0)[None].astype(np.float32)
     return StaticEmbeddingPolicy(
-        name, routes, TextFeatures(tuple(views)), LamHeads(head, bias, None), made_from
+        name, routes, TextFeatures(tuple(views)), LamHeads(head, bias, None), provenance
     )

@@ -23,10 +23,10 @@ from router.overhead import measure_overhead
 from router.policies import load_policy
 from router.policies.ensemble import EnsemblePolicy
 from router.policies.prompted import PromptedPolicy
-from router.policy import Decided, Expected, Known, Plan, Policy
+from router.policy import Decisions, Expected, Plan, Policy, PolicyInputs
 from router.query_encoder import QueryEncoder
 from training.embeddings import embed_queries
-from training.fitting import Workshop
+from training.fitting import FitContext
 from training.routes.fitting import LAM, NEEDS_VECTORS, RoutesBench, fit_all, steps
 from training.routes.fitting import training_settings as settings_of_training
 from training.routes.prompting import make_prompted
@@ -92,8 +92,8 @@ def train_routes(
     counts = [int((table.splits == split).sum()) for split in ("train", "val")]
     total = steps(settings, *counts)
     with bars.task("fitting routers", total) as task:
-        shop = Workshop(training, encoder, embedded, labels, labels, work, task)
-        bench = RoutesBench(shop, table, settings)
+        context = FitContext(training, encoder, embedded, labels, labels, work, task)
+        bench = RoutesBench(context, table, settings)
         fitted = fit_all(bench, prompted)
     default = next((name for name in _PREFERRED if name in fitted), next(iter(fitted)))
     test = table.of_split("test")
@@ -164,7 +164,7 @@ def score_policies(
     is used again where it is a member of an ensemble.
     """
     scores: list[RouteScore] = []
-    said: dict[str, Decided] = {}
+    said: dict[str, Decisions] = {}
     with progress.task("scoring", total=len(policies)) as task:
         for policy in policies:
             decided = _decide(policy, table.texts.tolist(), vectors, said)
@@ -174,8 +174,8 @@ def score_policies(
 
 
 def _decide(
-    policy: Policy, texts: list[str], vectors: Vectors | None, said: dict[str, Decided]
-) -> Decided:
+    policy: Policy, texts: list[str], vectors: Vectors | None, said: dict[str, Decisions]
+) -> Decisions:
     if policy.name not in said:
         lam = policy.nearest_lam(LAM)
         if isinstance(policy, EnsemblePolicy):
@@ -183,12 +183,12 @@ def _decide(
                 [_decide(one, texts, vectors, said).probabilities for one in policy.members], lam
             )
             plans = tuple(Plan((policy.arms[column],)) for column in rows.argmax(axis=1))
-            said[policy.name] = Decided(plans, rows)
+            said[policy.name] = Decisions(plans, rows)
         else:
             given = None
             if vectors is not None and policy.frozen_encoder() == vectors.revision:
                 given = vectors.rows
-            said[policy.name] = policy.decide(texts, lam, Known(embeddings=given))
+            said[policy.name] = policy.decide(texts, lam, PolicyInputs(embeddings=given))
     return said[policy.name]
 
 

@@ -32,4 +32,4 @@ def test_scores_are_those_of_ridge_regression_on_all_parts(tiny_bert):
     signs = np.where(needed, 1.0, -1.0)
     wanted = fit.ridge.temperature * (signs - 0.3 * fit.ridge.dual)
     np.testing.assert_allclose(fit.policy.logits(texts), wanted, rtol=1e-3, atol=2e-3)
-    assert fit.policy.made_from["left_out"] == 40
+    assert fit.policy.provenance["left_out"] == 40

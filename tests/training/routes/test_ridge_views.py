@@ -18,7 +18,7 @@ def test_letter_case_alone_tells_routes_apart():
     rows = policy.probabilities(["alpha kappa", "Alpha Kappa"], 0.0)
     assert rows.argmax(axis=1).tolist() == [0, 1]
     assert rows.max() < 1.0
-    assert policy.made_from["leave_one_out_accuracy"] > 0.95
+    assert policy.provenance["leave_one_out_accuracy"] > 0.95
 
 
 def word_tokeniser(words):
@@ -51,9 +51,9 @@ def test_many_queries_give_the_router_that_few_would(monkeypatch):
         routers.append(fit_views("s", *args, on_solve=solved))
         assert calls[-1] == ridge.solves(301)
     few, many = routers
-    assert [one.made_from["left_out"] for one in routers] == [301, 300]
-    assert many.made_from["leave_one_out_accuracy"] > 0.6
-    scale = few.made_from["temperature"] / many.made_from["temperature"]
+    assert [one.provenance["left_out"] for one in routers] == [301, 300]
+    assert many.provenance["leave_one_out_accuracy"] > 0.6
+    scale = few.provenance["temperature"] / many.provenance["temperature"]
     new = [" ".join(words[one] for one in random.choice(40, size=5)) for _ in range(50)]
     first, second = (one.heads.logits(one.features(new), 0.0) for one in routers)
     np.testing.assert_allclose(first, scale * second, rtol=0.02, atol=0.05)

@@ -39,7 +39,7 @@ class RecordedCorpus(Corpus):
         return self._n_documents
 
 
-class OpenArms:
+class ArmPool:
     """The arms under ``index_root/<dataset>/``, shared by threads."""
 
     def __init__(self, index_root: Path, record: RouterRecord) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from arms.reward import FloatArray
-from router.policy import Decided
+from router.policy import Decisions
 from training.fitting import Rows
-from training.probed import RecordedRuns
+from training.recorded_runs import RecordedRuns
 
 
 def own_quality(
-    runs: RecordedRuns | None, rows: Rows, decided: Decided
+    runs: RecordedRuns | None, rows: Rows, decided: Decisions
 ) -> Mapping[str, FloatArray] | None:
     """Measure → (n,) of a policy's own rankings, NaN where an arm answers; None without any.
 
@@ -24,7 +24,7 @@ def own_quality(
 
 
 def own_ceiling(
-    runs: RecordedRuns | None, rows: Rows, decided: Decided
+    runs: RecordedRuns | None, rows: Rows, decided: Decisions
 ) -> Mapping[str, FloatArray] | None:
     """Measure → (n,) of what a policy ranked itself, in the ideal order; else as own_quality.
 
@@ -38,7 +38,7 @@ def own_ceiling(
     return runs.ceiling_of(rows, decided.rankings, _arms_of(decided))
 
 
-def _arms_of(decided: Decided) -> tuple[str, ...]:
+def _arms_of(decided: Decisions) -> tuple[str, ...]:
     return tuple(dict.fromkeys(arm for plan in decided.plans for arm in plan.arms))
 
 

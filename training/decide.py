@@ -13,7 +13,7 @@ from arms.reward import FloatArray
 from oracle.best_arm import Columns
 from oracle.best_static import BestStatic
 from router.overhead import measure_overheads
-from router.policy import Known, Policy, Probed
+from router.policy import Policy, PolicyInputs, Probed
 from router.policy_names import (
     BEST_STATIC,
     BEST_STATIC_PER_DATASET,
@@ -24,8 +24,8 @@ from router.policy_names import (
 from router.realised import answering_columns, plan_latency_ms
 from training.baselines import same_mix
 from training.decision_table import DecisionTable
-from training.fitting import Rows, Workshop
-from training.own_rankings import own_ceiling, own_quality, primary
+from training.fitting import FitContext, Rows
+from training.merged_quality import own_ceiling, own_quality, primary
 from training.plan_outcomes import latency_of_arms, quality_told, reused_ms
 from training.table import RoutingTable
 
@@ -54,14 +54,14 @@ class Chosen:
 
 
 Costs = Mapping[int, FloatArray]
-"""Of one policy: :meth:`router.policy.Policy.cost_at` → (Q,) milliseconds of each query."""
+"""Of one policy: :meth:`router.policy.Policy.overhead_key` → (Q,) milliseconds of each query."""
 Overheads = Mapping[str, Costs]
 """Policy → what deciding takes it."""
 
 
 def cost_ms(policy: Policy, costs: Costs, lam: float, dataset: str | None = None) -> FloatArray:
     """(Q,) milliseconds that deciding takes at λ; the most where nothing was timed for it."""
-    known = costs.get(policy.cost_at(lam, dataset))
+    known = costs.get(policy.overhead_key(lam, dataset))
     return max(costs.values(), key=np.median) if known is None else known
 
 
@@ -123,7 +123,7 @@ def add_static_arms(
 
 def add_decisions(
     decisions: DecisionTable,
-    shop: Workshop,
+    context: FitContext,
     fitted: Fitted,
     rows: Rows,
     splits: NDArray[np.object_],
@@ -134,12 +134,12 @@ def add_decisions(
     ``splits`` (rows,) names the split of each in this evaluation. Returns what was chosen, by
     learned policy and λ.
     """
-    action, every = shop.action.rows(rows), shop.every.rows(rows)
+    action, every = context.action.rows(rows), context.every.rows(rows)
     chosen, at = {}, np.arange(len(rows))
     for name, policy in fitted.learned.items():
-        known = already_known(shop, policy, rows)
-        reusable = reusable_ms(shop, policy, rows)
-        for lam in policy.lams or shop.settings.lams:
+        known = already_known(context, policy, rows)
+        reusable = reusable_ms(context, policy, rows)
+        for lam in policy.lams or context.settings.lams:
             decided = policy.decide(action.texts.tolist(), lam, known)
             columns = answering_columns(decided.plans, action.arms)
             shared = _shared_ms(policy, reusable, lam, action.datasets)
@@ -149,7 +149,7 @@ def add_decisions(
                 free_ms = cost_without_asking_ms(overheads[name])[rows]
                 overhead_ms = np.where(decided.unasked, free_ms, overhead_ms)
                 reused = np.where(decided.unasked, 0.0, reused)
-            own = own_quality(shop.runs, rows, decided)
+            own = own_quality(context.runs, rows, decided)
             decisions.add(
                 name,
                 lam,
@@ -161,17 +161,17 @@ def add_decisions(
                 decided.predicted_quality,
                 reused,
                 own,
-                own_ceiling(shop.runs, rows, decided),
+                own_ceiling(context.runs, rows, decided),
             )
-            latency_ms, of_answer = None, primary(shop.runs, own)
+            latency_ms, of_answer = None, primary(context.runs, own)
             if quality_told(decided.plans, of_answer).all():
                 arms_ms = latency_of_arms(decided.plans, every)
                 latency_ms = plan_latency_ms(arms_ms, overhead_ms, reused)
             chosen[name, lam] = Chosen(columns, latency_ms, of_answer)
             if name == ROUTER:
-                drawn = _same_mix_per_split(columns, action, splits, (shop.settings.seed, lam))
+                drawn = _same_mix_per_split(columns, action, splits, (context.settings.seed, lam))
                 decisions.add_columns(RANDOM_SAME_MIX, lam, action, splits, *drawn)
-    for lam in shop.settings.lams:
+    for lam in context.settings.lams:
         best = fitted.best_static[lam]
         ones = np.ones(len(rows))
         overall = best.choose(every.competes)
@@ -182,7 +182,7 @@ def add_decisions(
 
 
 def measured_overheads(
-    shop: Workshop, policies: Mapping[str, Policy]
+    context: FitContext, policies: Mapping[str, Policy]
 ) -> dict[str, dict[int, FloatArray]]:
     """Policy → its costs: milliseconds of deciding each labelled query, alone and warm.
 
@@ -190,7 +190,7 @@ def measured_overheads(
     ``overhead_queries`` of them, the policies taking turns; at one λ for each of a policy's costs.
     Every other query gets the median.
     """
-    table, wanted = shop.action, shop.settings.overhead_queries
+    table, wanted = context.action, context.settings.overhead_queries
     candidates = np.flatnonzero(table.splits == "test")
     candidates = candidates if len(candidates) else np.arange(len(table))
     spread = np.linspace(0, len(candidates) - 1, min(wanted, len(candidates)))
@@ -200,7 +200,7 @@ def measured_overheads(
     parts: dict[str, tuple[str, int]] = {}
     for name, policy in policies.items():
         # What is taken at no λ here may be taken in a fold, or by the policy fitted otherwise.
-        costs = {cost: (policy, lam) for cost, lam in policy.lams_of_costs().items()}
+        costs = {cost: (policy, lam) for cost, lam in policy.overhead_keys().items()}
         costs |= {cost: (other, 0.0) for cost, other in policy.other_costs().items()}
         for cost, (one, lam) in sorted(costs.items()):
             part = f"{name} {cost}"
@@ -210,9 +210,10 @@ def measured_overheads(
         table.texts[rows].tolist(),
         lams,
         probed={
-            part: _probed(shop, one, rows, one.probes_at(lams[part])) for part, one in timed.items()
+            part: _probed(context, one, rows, one.probes_at(lams[part]))
+            for part, one in timed.items()
         },
-        seed=shop.settings.seed,
+        seed=context.settings.seed,
     )
     found: dict[str, dict[int, FloatArray]] = {name: {} for name in policies}
     for part, (name, cost) in parts.items():
@@ -222,28 +223,30 @@ def measured_overheads(
     return found
 
 
-def already_known(shop: Workshop, policy: Policy, rows: Rows) -> Known:
+def already_known(context: FitContext, policy: Policy, rows: Rows) -> PolicyInputs:
     """What is known of ``rows``: query vectors, what probes found, which arms compete."""
-    same = policy.queries is not None and policy.queries.same_as(shop.encoder)
-    return Known(
-        embeddings=shop.embedded[rows] if same and shop.embedded.shape[1] else None,
-        probed=_probed(shop, policy, rows, policy.probes),
-        competes=shop.action.competes[rows],
-        datasets=shop.action.datasets[rows].tolist(),
+    same = policy.queries is not None and policy.queries.same_as(context.encoder)
+    return PolicyInputs(
+        embeddings=context.embedded[rows] if same and context.embedded.shape[1] else None,
+        probed=_probed(context, policy, rows, policy.probes),
+        competes=context.action.competes[rows],
+        datasets=context.action.datasets[rows].tolist(),
     )
 
 
-def reusable_ms(shop: Workshop, policy: Policy, rows: Rows) -> FloatArray | None:
+def reusable_ms(context: FitContext, policy: Policy, rows: Rows) -> FloatArray | None:
     """(rows, P) what arms save by taking the policy's query vectors; None where it has none."""
-    if shop.reusable_ms is None or policy.queries is None:
+    if context.reusable_ms is None or policy.queries is None:
         return None
-    return shop.reusable_ms[rows] if policy.queries.same_as(shop.encoder) else None
+    return context.reusable_ms[rows] if policy.queries.same_as(context.encoder) else None
 
 
-def _probed(shop: Workshop, policy: Policy, rows: Rows, probes: Sequence[str]) -> Probed | None:
-    if not probes or shop.runs is None:
+def _probed(
+    context: FitContext, policy: Policy, rows: Rows, probes: Sequence[str]
+) -> Probed | None:
+    if not probes or context.runs is None:
         return None
-    return shop.runs.probed(probes, rows, shop.every, policy.probe_depth)
+    return context.runs.probed(probes, rows, context.every, policy.probe_depth)
 
 
 def _same_mix_per_split(

@@ -13,8 +13,8 @@ from arms.catalogue import arm_class, find_kind
 from arms.progress import Task
 from oracle.labels import Labels, labelled_arms
 from router.query_encoder import QueryEncoder
-from training.fitting import Workshop
-from training.probed import RecordedRuns
+from training.fitting import FitContext
+from training.recorded_runs import RecordedRuns
 from training.reused_encoding import reusable_encode_ms
 from training.settings import TrainingSettings
 from training.table import RoutingTable
@@ -22,7 +22,7 @@ from training.wandb_logger import NoRun
 from training.work_folder import WorkFolder
 
 
-def open_workshop(
+def open_context(
     settings: TrainingSettings,
     labels_folder: Path,
     labels: Labels,
@@ -33,7 +33,7 @@ def open_workshop(
     work: WorkFolder,
     task: Task,
     run: NoRun | None = None,
-) -> Workshop:
+) -> FitContext:
     """Add what the labels say beside qualities: rankings, fused arms, encoding that can be shared.
 
     Args:
@@ -48,7 +48,7 @@ def open_workshop(
         task: moved on as fits are done.
         run: where metrics go; None: nowhere.
     """
-    return Workshop(
+    return FitContext(
         settings,
         encoder,
         embedded,

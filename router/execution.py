@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from arms.arm import Arm
 from arms.encoders.given_queries import QueryVectors
 from arms.records import Ranking
-from router.opening import OpenArms
+from router.arm_pool import ArmPool
 from router.policy import Plan, Probed
 from router.probe_features import document_name
 
 
 @dataclass(frozen=True)
-class Probing:
+class ProbeResults:
     """What is at hand of some queries before the plans are run."""
 
     found: Mapping[str, Sequence[Ranking]] = field(default_factory=dict)
@@ -46,10 +46,10 @@ def probe(
     probes: Sequence[str],
     queries: Sequence[str],
     depth: int,
-    opened: OpenArms,
+    opened: ArmPool,
     dataset: str,
     vectors: QueryVectors | None = None,
-) -> Probing:
+) -> ProbeResults:
     """Run those of ``probes`` that the dataset has, ``depth`` documents deep.
 
     Opening an index for the first time isn't counted in the milliseconds.
@@ -58,16 +58,16 @@ def probe(
     ready = {arm: opened.arm(dataset, arm) for arm in arms}
     begin = time.perf_counter_ns()
     found = {name: _taking(vectors, arm).rank(list(queries), depth) for name, arm in ready.items()}
-    return Probing(found, (time.perf_counter_ns() - begin) / 1e6, vectors)
+    return ProbeResults(found, (time.perf_counter_ns() - begin) / 1e6, vectors)
 
 
 def answer(
     plan: Plan,
     query: str,
     k: int,
-    opened: OpenArms,
+    opened: ArmPool,
     dataset: str,
-    probed: Probing,
+    probed: ProbeResults,
     own: Ranking | None = None,
 ) -> Ranking:
     """Return the plan's ranking of at most ``k`` documents, reusing what is at hand.
@@ -85,7 +85,7 @@ def answer(
     return reciprocal_rank_fusion(parts, k)
 
 
-def _merged(own: Ranking, k: int, dataset: str, probed: Probing, preferred: str) -> Ranking:
+def _merged(own: Ranking, k: int, dataset: str, probed: ProbeResults, preferred: str) -> Ranking:
     """The policy's own ranking by the documents' ids, filled up from the preferred arm's.
 
     What is filled up with stands below: a policy looks at the first documents of each arm alone.
@@ -108,7 +108,7 @@ def _merged(own: Ranking, k: int, dataset: str, probed: Probing, preferred: str)
 
 
 def _ranking(
-    arm: str, query: str, k: int, opened: OpenArms, dataset: str, probed: Probing
+    arm: str, query: str, k: int, opened: ArmPool, dataset: str, probed: ProbeResults
 ) -> Ranking:
     found = probed.found.get(arm)
     if found is not None:
