@@ -16,7 +16,7 @@ from analysis.settings import ReportSettings
 from analysis.write_report import write_report
 
 HERE = Path(__file__).parent
-KEPT = (".csv", ".md", ".png")
+KEPT = (".csv", ".md", ".png", ".tex")
 
 
 def main() -> None:
