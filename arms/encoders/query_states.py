@@ -41,7 +41,7 @@ class TransformerPass:
 
     weights: Hashable
     """Names the weights, their data type and device."""
-    analyzer: Hashable
+    wording: Hashable
     """Names what else shapes a text's tokens: prompt, prefix, limit."""
     tokenize: Callable[[list[str]], Features]
     """Texts → padded ``input_ids`` and ``attention_mask``, (n, tokens) each."""
@@ -110,7 +110,7 @@ class QueryStates:
 
     def _read(self, transformer: TransformerPass, number: int) -> _Chunk | None:
         """Return a chunk whose states are held from now on; None where it has failed."""
-        asked = (transformer.weights, transformer.analyzer, number)
+        asked = (transformer.weights, transformer.wording, number)
         if asked in self._failed:
             return None
         chunk = self._chunk_of.get(asked)

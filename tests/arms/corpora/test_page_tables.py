@@ -161,7 +161,7 @@ def test_everything_that_is_wrong_stands_in_one_report(tmp_path):
     write_parquet(tmp_path / "corpus" / "test-00003.parquet", bad)
     (tmp_path / "corpus" / "test-00004.parquet").write_bytes(b"PAR1 not really PAR1")
     (tmp_path / "corpus" / "test-00005.jsonl").write_bytes(b'{"_id": "t", "text": "ok"}\n{"_id":\n')
-    write_parquet(tmp_path / "queries" / "test-00001.parquet", [{"id": 5, "analyzer": "x"}])
+    write_parquet(tmp_path / "queries" / "test-00001.parquet", [{"id": 5, "wording": "x"}])
     with pytest.raises(CorpusError) as caught:
         read(tmp_path)
     message = str(caught.value)
