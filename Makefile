@@ -5,7 +5,7 @@ BIN := .venv/bin
 
 install: .venv/installed
 	@echo "Installed in .venv. Next:"
-	@echo "  .venv/bin/l2r demo              # two minutes: the whole way on generated pages"
+	@echo "  .venv/bin/l2r demo              # about three minutes: the whole way on generated pages"
 	@echo "  source .venv/bin/activate       # then l2r --help; your own corpus: README.md"
 
 demo: .venv/installed
